@@ -1,0 +1,128 @@
+//! [`LineReader`]: newline-delimited messages from a pipe, each of bounded length.
+
+use std::io;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// How much of an overlong line is kept, so that the id of its message may still be found, in bytes.
+const HEAD: usize = 4 * 1024;
+/// How much room a read is given, in bytes.
+const READ: usize = 32 * 1024;
+
+/// A line without its line end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Line {
+    /// A line within the limit.
+    Whole(Bytes),
+    /// The beginning of a line that was longer than the limit; the rest was thrown away.
+    TooLong(Bytes),
+}
+
+/// Reads lines from a pipe and never holds more than the limit and one read.
+#[derive(Debug)]
+pub struct LineReader<R> {
+    reader: R,
+    buffer: BytesMut,
+    searched: usize,
+    limit: usize,
+    /// The beginning of the overlong line whose end is not yet seen.
+    overlong: Option<Bytes>,
+}
+
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    /// Reads lines of at most `limit` bytes.
+    pub fn new(reader: R, limit: usize) -> Self {
+        Self { reader, buffer: BytesMut::new(), searched: 0, limit, overlong: None }
+    }
+
+    /// Returns the next line that is not blank, or `None` at the end of the input.
+    ///
+    /// # Errors
+    /// Where the pipe cannot be read.
+    ///
+    /// # Cancel safety
+    /// Nothing that was read is lost.
+    pub async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            if let Some(line) = self.cut() {
+                return Ok(Some(line));
+            }
+            self.buffer.reserve(READ);
+            if self.reader.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(self.rest());
+            }
+        }
+    }
+
+    fn cut(&mut self) -> Option<Line> {
+        while let Some(found) = self.buffer.get(self.searched..).and_then(|new| memchr::memchr(b'\n', new)) {
+            let line = self.buffer.split_to(self.searched + found).freeze();
+            self.buffer.advance(1);
+            self.searched = 0;
+            if let Some(line) = self.finish(line) {
+                return Some(line);
+            }
+        }
+        self.searched = self.buffer.len();
+        if self.buffer.len() > self.limit || self.overlong.is_some() {
+            let head = Bytes::copy_from_slice(self.buffer.get(..HEAD).unwrap_or(&self.buffer));
+            self.overlong.get_or_insert(head);
+            self.buffer.clear();
+            self.searched = 0;
+        }
+        None
+    }
+
+    fn finish(&mut self, line: Bytes) -> Option<Line> {
+        if let Some(head) = self.overlong.take() {
+            return Some(Line::TooLong(head));
+        }
+        if line.len() > self.limit {
+            return Some(Line::TooLong(line.slice(..HEAD.min(line.len()))));
+        }
+        let blank = line.iter().all(u8::is_ascii_whitespace);
+        (!blank).then_some(Line::Whole(line))
+    }
+
+    /// Returns the last line, which no newline ends.
+    fn rest(&mut self) -> Option<Line> {
+        self.searched = 0;
+        let line = self.buffer.split().freeze();
+        self.finish(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read(input: &[u8], limit: usize) -> Vec<Line> {
+        let mut reader = LineReader::new(input, limit);
+        let mut lines = Vec::new();
+        while let Some(line) = reader.next().await.unwrap() {
+            lines.push(line);
+        }
+        lines
+    }
+
+    fn whole(text: &'static str) -> Line {
+        Line::Whole(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[tokio::test]
+    async fn lines_are_cut_at_newlines_and_blank_ones_passed_over() {
+        assert_eq!(read(b"a\n\n \r\nb\nlast", 10).await, [whole("a"), whole("b"), whole("last")]);
+    }
+
+    #[tokio::test]
+    async fn an_overlong_line_is_named_and_its_neighbours_are_delivered() {
+        let endless = "x".repeat(200_000);
+        let input = format!("a\n{endless}\nb\n{endless}");
+        let lines = read(input.as_bytes(), 1000).await;
+        assert_eq!(lines.len(), 4);
+        assert_eq!((&lines[0], &lines[2]), (&whole("a"), &whole("b")));
+        assert!(matches!(&lines[1], Line::TooLong(head) if head.len() <= HEAD));
+        assert!(matches!(&lines[3], Line::TooLong(_)));
+    }
+}
