@@ -1,0 +1,105 @@
+//! A server that is an HTTP endpoint.
+
+use std::collections::BTreeMap;
+
+use ::http::{HeaderName, HeaderValue};
+
+use super::{
+    context::Report,
+    keys::server as keys,
+    path::Path,
+    section::{Field, Section},
+    text::Privacy,
+    url,
+};
+use crate::{
+    server::HttpDefinition,
+    text::Text,
+    tree::{Entry, Place},
+};
+
+/// Headers that the protocol sets, beside all that start with `mcp-`.
+const RESERVED_HEADERS: &[&str] = &[
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+];
+
+/// Decodes the keys of `server` that belong to an HTTP endpoint.
+pub(crate) fn decode(server: &Section<'_>) -> Option<HttpDefinition> {
+    let headers = server.with(keys::HEADERS, headers);
+    let url = server.get(keys::URL, address)?;
+    Some(HttpDefinition {
+        url,
+        headers: headers.unwrap_or_default(),
+    })
+}
+
+fn address(field: Field<'_>) -> Option<Text> {
+    let address = field.some_text(Privacy::Url)?;
+    if let Some(fault) = url::fault(address.expose()) {
+        field.error("config.invalid_url", fault);
+        return None;
+    }
+    Some(address)
+}
+
+fn headers(field: Field<'_>) -> BTreeMap<String, Text> {
+    field.refuse_tag(false);
+    let mut headers = BTreeMap::new();
+    let mut places = BTreeMap::<String, Place>::new();
+    for entry in field.entries("a mapping from names to text") {
+        let path = field.path.key(&entry.key);
+        let error = |code, message: String| {
+            field
+                .context
+                .report(Report::error(code, entry.key_place, path, message));
+        };
+        let value = header_value(&field, entry, &path);
+        let name = match header_name(&entry.key) {
+            Ok(name) => name,
+            Err(message) => {
+                error("config.invalid_header", message.to_owned());
+                continue;
+            }
+        };
+        if let Some(Place { line, column }) = places.insert(name.clone(), entry.key_place) {
+            error(
+                "config.duplicate_key",
+                format!(
+                    "this header stands twice, as case does not count: first at {line}:{column}"
+                ),
+            );
+        } else if let Some(value) = value {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+fn header_value(headers: &Field<'_>, entry: &Entry, path: &Path<'_>) -> Option<Text> {
+    let field = Field::new(headers.context, &entry.node, path);
+    let value = field.text(Privacy::Whole)?;
+    if HeaderValue::from_str(value.expose()).is_err() {
+        field.error(
+            "config.invalid_header",
+            "holds a character that no header carries, such as a line break",
+        );
+        return None;
+    }
+    Some(value)
+}
+
+fn header_name(written: &str) -> Result<String, &'static str> {
+    let Ok(name) = HeaderName::from_bytes(written.as_bytes()) else {
+        return Err("expected a header's name: letters, digits and `-`");
+    };
+    let name = name.as_str();
+    if name.starts_with("mcp-") || RESERVED_HEADERS.contains(&name) {
+        return Err("a header that the protocol sets cannot be set here");
+    }
+    Ok(name.to_owned())
+}

@@ -1,0 +1,217 @@
+//! From a file or a text to a [`Config`].
+
+use std::{
+    fs::{self, File, Metadata},
+    io::{self, Read},
+};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use secrecy::zeroize::Zeroizing;
+
+use crate::{
+    decode,
+    finding::{Finding, Findings},
+    model::Config,
+    variables::Variables,
+};
+
+/// The largest config file that is read, in bytes: 1 MiB.
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// How often a file that changes while it is read is read again.
+const READS: usize = 5;
+
+/// A valid config, and what should be known about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The config.
+    pub config: Config,
+    /// Findings that are no errors, in the order of their places.
+    pub warnings: Vec<Finding>,
+}
+
+/// Why there is no config. Never holds a value of the file.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file could not be opened or read.
+    #[error("read config {path}")]
+    Read {
+        /// The file.
+        path: Utf8PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is something at the path that is no regular file.
+    #[error("config {path} is not a regular file")]
+    NotAFile {
+        /// What was meant to be a file.
+        path: Utf8PathBuf,
+    },
+    /// The text is longer than [`MAX_FILE_BYTES`].
+    #[error("config {path} is larger than {MAX_FILE_BYTES} bytes")]
+    TooLarge {
+        /// The file.
+        path: Utf8PathBuf,
+    },
+    /// The file changed each time while it was read.
+    #[error("config {path} kept changing while it was read")]
+    Torn {
+        /// The file.
+        path: Utf8PathBuf,
+    },
+    /// The file is no UTF-8 text.
+    #[error("config {path} is not UTF-8: first at byte {offset}")]
+    NotUtf8 {
+        /// The file.
+        path: Utf8PathBuf,
+        /// How many bytes before it are UTF-8.
+        offset: usize,
+    },
+    /// The text is no valid config. Holds every finding, warnings too, in the order of their
+    /// places; at least one is an error. `Display` counts the findings and does not list them.
+    #[error("invalid config: {} finding(s)", .0.as_slice().len())]
+    Invalid(Findings),
+}
+
+/// Loads the config in the file `path`.
+///
+/// Reads the file whole, once; a read that a writer got in between is repeated a few times.
+/// `variables` is what `${VAR}` may read.
+///
+/// # Errors
+/// [`LoadError::Invalid`] holds every finding of a file that could be read; the other variants
+/// say why it could not.
+pub fn load(path: &Utf8Path, variables: &Variables) -> Result<Loaded, LoadError> {
+    for _ in 0..READS {
+        if let Some(bytes) = read(path)? {
+            let text = std::str::from_utf8(&bytes).map_err(|error| LoadError::NotUtf8 {
+                path: path.to_owned(),
+                offset: error.valid_up_to(),
+            })?;
+            return parse(text, path, variables);
+        }
+    }
+    Err(LoadError::Torn {
+        path: path.to_owned(),
+    })
+}
+
+/// Parses `text` as the config that stands in `file`.
+///
+/// `file` is named in findings and is not opened. Where it ends in `.json`, `text` is JSON, else
+/// YAML (which most JSON is as well). `variables` is what `${VAR}` may read.
+///
+/// # Errors
+/// [`LoadError::Invalid`] with every finding, or [`LoadError::TooLarge`].
+///
+/// # Examples
+/// ```
+/// use genlock_config::{LoadError, Variables, parse};
+///
+/// let variables = Variables::from([("GITHUB_TOKEN".to_owned(), "s3cr3t".to_owned())]);
+/// let text = "
+/// mcp_servers:
+///   github:
+///     url: https://example.com/mcp
+///     headers: { Authorization: 'Bearer ${GITHUB_TOKEN}' }
+/// ";
+/// let loaded = parse(text, "genlock.yaml".into(), &variables)?;
+/// assert_eq!(loaded.config.servers.len(), 1);
+/// assert!(!format!("{loaded:?}").contains("s3cr3t"));
+///
+/// let Err(LoadError::Invalid(findings)) =
+///     parse("mcp_servers: { a: { command: a, timeout: soon } }", "genlock.yaml".into(), &variables)
+/// else {
+///     panic!("a duration is a number");
+/// };
+/// assert_eq!(
+///     findings.to_string(),
+///     "genlock.yaml:1:42 mcp_servers.a.timeout: \
+///      expected a duration such as `30s` or `5m`, or a number of seconds",
+/// );
+/// # Ok::<(), LoadError>(())
+/// ```
+pub fn parse(text: &str, file: &Utf8Path, variables: &Variables) -> Result<Loaded, LoadError> {
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(LoadError::TooLarge {
+            path: file.to_owned(),
+        });
+    }
+    // Some editors write a byte order mark; it is no part of the document.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (config, findings) = decode::document(text, file, variables);
+    match config {
+        Some(config) => Ok(Loaded {
+            config,
+            warnings: findings.into_vec(),
+        }),
+        None => Err(LoadError::Invalid(findings)),
+    }
+}
+
+/// Reads the file once. Returns `None` where it changed meanwhile.
+fn read(path: &Utf8Path) -> Result<Option<Zeroizing<Vec<u8>>>, LoadError> {
+    let failed = |source| LoadError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    // Looked at before it is opened, since opening a pipe waits for its writer.
+    check(path, &fs::metadata(path).map_err(failed)?)?;
+    let mut file = File::open(path).map_err(failed)?;
+    let before = file.metadata().map_err(failed)?;
+    check(path, &before)?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(
+        usize::try_from(before.len()).unwrap_or(0) + 1,
+    ));
+    file.by_ref()
+        .take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    let after = file.metadata().map_err(failed)?;
+    check(path, &after)?;
+    let whole = bytes.len() as u64 == after.len();
+    let same = before.len() == after.len() && before.modified().ok() == after.modified().ok();
+    Ok((whole && same).then_some(bytes))
+}
+
+fn check(path: &Utf8Path, metadata: &Metadata) -> Result<(), LoadError> {
+    if !metadata.is_file() {
+        return Err(LoadError::NotAFile {
+            path: path.to_owned(),
+        });
+    }
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(LoadError::TooLarge {
+            path: path.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+// === impl LoadError ===
+
+impl LoadError {
+    /// Returns the stable code of this kind of error, such as `config.invalid`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "config.read",
+            Self::NotAFile { .. } => "config.not_a_file",
+            Self::TooLarge { .. } => "config.file_too_large",
+            Self::Torn { .. } => "config.torn",
+            Self::NotUtf8 { .. } => "config.not_utf8",
+            Self::Invalid(_) => "config.invalid",
+        }
+    }
+
+    /// Returns the findings, where the text could be read. Else an empty slice.
+    pub fn findings(&self) -> &[Finding] {
+        match self {
+            Self::Invalid(findings) => findings.as_slice(),
+            Self::Read { .. }
+            | Self::NotAFile { .. }
+            | Self::TooLarge { .. }
+            | Self::Torn { .. }
+            | Self::NotUtf8 { .. } => &[],
+        }
+    }
+}
