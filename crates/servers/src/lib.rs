@@ -1,0 +1,24 @@
+//! MCP server lifecycle: connections, the processes behind them, tool lists and calls.
+//!
+//! Every server has an actor of its own that performs what the pure machine in [`state`] decides; status, logs and
+//! reports read the one snapshot it publishes. This crate owns child processes and connections. It knows nothing of who
+//! calls or of what a caller may see, reads no environment (the host passes it), and talks to no database. See
+//! `docs/architecture.md`.
+
+mod actor;
+mod cache;
+mod link;
+mod pool;
+mod process;
+mod server;
+mod snapshot;
+pub mod state;
+mod tools;
+
+pub use cache::SchemaCache;
+pub use link::{Builtin, LinkError};
+pub use pool::{Servers, ServersBuilder};
+pub use process::{HostEnvironment, SpawnError};
+pub use server::{Server, ServerError};
+pub use snapshot::ServerSnapshot;
+pub use tools::{Tool, ToolSet};

@@ -1,0 +1,63 @@
+//! [`ServerSnapshot`]: what status, logs and reports say of a server. They all read this one value.
+
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+/// A server as it is at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServerSnapshot {
+    /// Its name in the config.
+    pub name: String,
+    /// The word for its state.
+    pub state: &'static str,
+    /// Whether it serves.
+    pub ready: bool,
+    /// Since when it is in this state.
+    #[serde(serialize_with = "as_text")]
+    pub since: SystemTime,
+    /// Why it does not serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it is tried next.
+    #[serde(
+        serialize_with = "as_optional_text",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub retry_at: Option<SystemTime>,
+    /// The last failure, kept while it serves again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// How many tools it lists.
+    pub tools: usize,
+    /// What was left out of its list and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+    /// Whether its tools are known, from itself or from the schema cache.
+    pub listed: bool,
+    /// The revision spoken with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<&'static str>,
+    /// The process behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// How many calls were made to it.
+    pub calls: u64,
+    /// How often it was started again.
+    pub restarts: u64,
+}
+
+fn as_text<S: serde::Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    let timestamp = jiff::Timestamp::try_from(*time).map_err(serde::ser::Error::custom)?;
+    serializer.collect_str(&format_args!("{timestamp:.3}"))
+}
+
+fn as_optional_text<S: serde::Serializer>(
+    time: &Option<SystemTime>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => as_text(time, serializer),
+        None => serializer.serialize_none(),
+    }
+}
