@@ -1,0 +1,252 @@
+//! [`Catalog`]: what is listed and what may be called, compiled once from the servers' tools and read by every request.
+//!
+//! Listing and calling read the same table, so that what is listed is callable and nothing else is.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use genlock_config::{Surface, ToolAccess};
+use genlock_mcp::{RawJson, RawObject, Wire};
+use genlock_servers::{Server, Servers, Tool, ToolSet};
+use serde::Serialize;
+
+use crate::{
+    meta_tools::MetaTool,
+    naming::{Listing, name_tools},
+};
+
+/// How many tools one page of a list holds.
+pub(crate) const PAGE: usize = 5_000;
+/// How long a client may keep a list, in milliseconds, unless a server says less.
+const TTL_MS: u64 = 5_000;
+
+/// A tool of a server, as it is shown.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) server: Server,
+    pub(crate) tool: Arc<Tool>,
+}
+
+/// What a name leads to.
+#[derive(Clone)]
+pub(crate) enum Target {
+    Tool(Entry),
+    Meta(MetaTool),
+}
+
+/// A server whose tools are missing, or that cannot be called now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Unavailable {
+    pub(crate) name: String,
+    pub(crate) reason: String,
+}
+
+/// One compiled picture of all tools.
+#[derive(Default)]
+pub(crate) struct Catalog {
+    entries: BTreeMap<String, Entry>,
+    metas: HashMap<String, MetaTool>,
+    surface: Option<Surface>,
+    flat: Pages,
+    meta: Pages,
+    both: Pages,
+    unavailable: Option<RawJson>,
+    ttl_ms: u64,
+    pub(crate) reports: Vec<String>,
+    pub(crate) owners: BTreeMap<String, String>,
+}
+
+/// The pages of one list, ready to be sent.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pages(Vec<RawJson>);
+
+impl Catalog {
+    /// Compiles what the servers list now.
+    pub(crate) fn compile(
+        servers: &Servers,
+        access: &ToolAccess,
+        owners: &BTreeMap<String, String>,
+    ) -> Self {
+        let listed: Vec<(&Server, Arc<ToolSet>)> = servers
+            .iter()
+            .filter(|server| server.definition().enabled)
+            .filter_map(|server| Some((server, server.tools()?)))
+            .collect();
+        let metas: HashMap<String, MetaTool> = MetaTool::ALL
+            .into_iter()
+            .map(|tool| (tool.name(&access.meta_prefix), tool))
+            .collect();
+        let tool_names: Vec<Vec<&str>> = listed
+            .iter()
+            .map(|(_, tools)| tools.iter().map(|tool| tool.name.as_str()).collect())
+            .collect();
+        let listings: Vec<_> = listed
+            .iter()
+            .zip(&tool_names)
+            .map(|((server, _), tools)| Listing {
+                prefix: &server.definition().prefix,
+                tools,
+            })
+            .collect();
+        let reserved: BTreeSet<String> = metas.keys().cloned().collect();
+        let names = name_tools(&listings, access.names, owners, &reserved);
+
+        let entry_of = |(index, name): &(usize, String)| {
+            let (server, tools) = listed.get(*index)?;
+            Some(Entry {
+                server: (*server).clone(),
+                tool: Arc::clone(tools.get(name)?),
+            })
+        };
+        let entries: BTreeMap<String, Entry> = names
+            .shown
+            .iter()
+            .filter_map(|(shown, place)| Some((shown.clone(), entry_of(place)?)))
+            .collect();
+        let unavailable = unavailable(servers);
+        let own_ttl = listed
+            .iter()
+            .filter_map(|(_, tools)| tools.ttl_ms)
+            .filter(|ttl| *ttl > 0)
+            .min();
+        let ttl_ms = if servers.iter().any(is_missing) {
+            0
+        } else {
+            own_ttl.unwrap_or(TTL_MS).min(TTL_MS)
+        };
+
+        let flat: Vec<RawJson> = entries
+            .iter()
+            .map(|(shown, entry)| definition(shown, entry))
+            .collect();
+        let meta: Vec<RawJson> = MetaTool::ALL
+            .iter()
+            .map(|tool| tool.definition(&access.meta_prefix))
+            .collect();
+        let both: Vec<RawJson> = meta.iter().chain(&flat).cloned().collect();
+        Self {
+            entries,
+            metas,
+            surface: Some(access.surface),
+            flat: Pages::new(&flat),
+            meta: Pages::new(&meta),
+            both: Pages::new(&both),
+            unavailable: (!unavailable.is_empty()).then(|| RawJson::encode(&unavailable)),
+            ttl_ms,
+            reports: names.reports,
+            owners: names.owners,
+        }
+    }
+
+    /// Returns what a client sees that asked to narrow its view; a wish can only narrow.
+    pub(crate) fn surface(&self, wish: Option<Surface>) -> Surface {
+        match (self.surface.unwrap_or(Surface::Both), wish) {
+            (Surface::Both, Some(wish)) => wish,
+            (own, _) => own,
+        }
+    }
+
+    /// Returns what a name leads to on a surface: the one decision behind the list and the call.
+    pub(crate) fn target(&self, name: &str, surface: Surface) -> Option<Target> {
+        let flat = || self.entries.get(name).cloned().map(Target::Tool);
+        let meta = || self.metas.get(name).copied().map(Target::Meta);
+        match surface {
+            Surface::Flat => flat(),
+            Surface::Meta => meta(),
+            Surface::Both => meta().or_else(flat),
+        }
+    }
+
+    /// Walks over the tools of servers by the name they are shown under.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&String, &Entry)> {
+        self.entries.iter()
+    }
+
+    /// Returns one page of the list.
+    pub(crate) fn page(&self, surface: Surface, number: usize) -> Option<&RawJson> {
+        self.pages(surface).0.get(number)
+    }
+
+    /// Tells whether a page follows.
+    pub(crate) fn has_page(&self, surface: Surface, number: usize) -> bool {
+        number < self.pages(surface).0.len()
+    }
+
+    fn pages(&self, surface: Surface) -> &Pages {
+        match surface {
+            Surface::Flat => &self.flat,
+            Surface::Meta => &self.meta,
+            Surface::Both => &self.both,
+        }
+    }
+
+    /// Tells whether clients are shown the same tools.
+    pub(crate) fn shows_the_same_as(&self, other: &Self) -> bool {
+        self.both == other.both
+    }
+
+    /// Returns the servers whose tools are missing or cannot be called, encoded; `None` where there are none.
+    pub(crate) fn unavailable(&self) -> Option<&RawJson> {
+        self.unavailable.as_ref()
+    }
+
+    /// Returns how long a client may keep a list, in milliseconds.
+    pub(crate) fn ttl_ms(&self) -> u64 {
+        self.ttl_ms
+    }
+}
+
+impl Pages {
+    fn new(tools: &[RawJson]) -> Self {
+        let page = |tools: &[RawJson]| {
+            let mut wire = Wire::new();
+            wire.push_text("[");
+            for (index, tool) in tools.iter().enumerate() {
+                if index > 0 {
+                    wire.push_text(",");
+                }
+                wire.push(tool);
+            }
+            wire.push_text("]");
+            RawJson::parse(wire.into_bytes()).unwrap_or(RawJson::NULL)
+        };
+        if tools.is_empty() {
+            Self(vec![page(&[])])
+        } else {
+            Self(tools.chunks(PAGE).map(page).collect())
+        }
+    }
+}
+
+/// Returns a tool's definition under the name it is shown by; all else stays as the server wrote it.
+fn definition(shown: &str, entry: &Entry) -> RawJson {
+    let mut definition: RawObject = entry.tool.definition.clone();
+    definition.set("name", RawJson::string(shown));
+    definition.to_raw()
+}
+
+/// Tells whether a server should be listed and is not, since it was never listed.
+fn is_missing(server: &Server) -> bool {
+    server.definition().enabled && server.tools().is_none()
+}
+
+fn unavailable(servers: &Servers) -> Vec<Unavailable> {
+    let enabled = servers.iter().filter(|server| server.definition().enabled);
+    let snapshots = enabled
+        .map(Server::snapshot)
+        .filter(|snapshot| !snapshot.ready);
+    snapshots
+        .map(|snapshot| {
+            let reason = match snapshot.reason {
+                Some(reason) => format!("{}: {reason}", snapshot.state),
+                None => snapshot.state.to_owned(),
+            };
+            Unavailable {
+                name: snapshot.name,
+                reason,
+            }
+        })
+        .collect()
+}

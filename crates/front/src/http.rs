@@ -1,0 +1,500 @@
+//! The HTTP transport of the front door: `/mcp` for both eras.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Query, Request as HttpRequest, State},
+    response::Response as HttpResponse,
+    routing::{MethodRouter, delete, get, post},
+};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use genlock_config::Surface;
+use genlock_mcp::{
+    Era, Incoming, Message, Notification, ProtocolVersion, RawJson, Request, Response, RpcError,
+    Wire, body,
+    error::code,
+    headers,
+    message::ParseError,
+    meta::{self, ModernMeta},
+    server::{Admitted, Refusal, admit_http},
+};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+
+use crate::{
+    front::{Answer, Caller, Front},
+    guard, listen,
+    reply::{self, Pending, Progress},
+    sessions::Session,
+};
+
+/// How many notifications may wait for a client to read them.
+const EVENTS: usize = 64;
+
+/// What a client may ask for in the URL.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(crate) struct Wishes {
+    /// Narrows the view.
+    surface: Option<SurfaceWord>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SurfaceWord {
+    Flat,
+    Meta,
+}
+
+impl Wishes {
+    fn surface(self) -> Option<Surface> {
+        self.surface.map(|word| match word {
+            SurfaceWord::Flat => Surface::Flat,
+            SurfaceWord::Meta => Surface::Meta,
+        })
+    }
+}
+
+impl Front {
+    /// Returns the routes of the front door and the probes, ready to be nested or merged into a host's own router.
+    pub fn router(&self) -> Router {
+        let mcp: MethodRouter<Self> = post(receive)
+            .merge(get(open_stream))
+            .merge(delete(end_session));
+        Router::new()
+            .route("/mcp", mcp)
+            .merge(crate::status::routes())
+            .layer(axum::middleware::from_fn_with_state(
+                self.clone(),
+                at_the_door,
+            ))
+            .merge(crate::status::probes())
+            .with_state(self.clone())
+    }
+}
+
+/// Refuses what comes from a stranger, before anything of it is read.
+async fn at_the_door(
+    State(front): State<Front>,
+    request: HttpRequest,
+    next: axum::middleware::Next,
+) -> HttpResponse {
+    let inner = &front.inner;
+    match guard::check(
+        request.headers(),
+        request.uri(),
+        &inner.allowed_hosts,
+        &inner.allowed_origins,
+    ) {
+        Ok(()) => next.run(request).await,
+        Err(stranger) => {
+            reply::failure(guard::Stranger::STATUS, stranger.code(), stranger.message())
+        }
+    }
+}
+
+async fn receive(
+    State(front): State<Front>,
+    Query(wishes): Query<Wishes>,
+    request: HttpRequest,
+) -> HttpResponse {
+    let (parts, body) = request.into_parts();
+    let answered = match read(&front, &parts.headers, body).await {
+        Ok(incoming) => front.receive(incoming, parts.headers, wishes).await,
+        Err(response) => Err(response),
+    };
+    answered.unwrap_or_else(|refused| *refused)
+}
+
+type Refused = Box<HttpResponse>;
+
+/// Reads the message of a POST.
+async fn read(front: &Front, headers: &HeaderMap, body: Body) -> Result<Incoming, Refused> {
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    if !essence.eq_ignore_ascii_case("application/json") {
+        return Err(refuse(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            code::INVALID_REQUEST,
+            "`Content-Type` must be application/json",
+        ));
+    }
+    if !accepts(headers, "application/json") && !accepts(headers, "text/event-stream") {
+        return Err(refuse(
+            StatusCode::NOT_ACCEPTABLE,
+            code::INVALID_REQUEST,
+            "`Accept` must list application/json and text/event-stream",
+        ));
+    }
+    if front.inner.draining.is_cancelled() {
+        return Err(refuse(
+            StatusCode::SERVICE_UNAVAILABLE,
+            code::GATEWAY,
+            "the gateway is shutting down",
+        ));
+    }
+    let limit = front.inner.max_request_bytes;
+    let bytes: Bytes = body::collect(body, limit)
+        .await
+        .map_err(|error| match error {
+            body::CollectError::TooLarge { limit } => refuse(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                code::INVALID_REQUEST,
+                &format!("the body is larger than {limit} bytes"),
+            ),
+            body::CollectError::Broken => refuse(
+                StatusCode::BAD_REQUEST,
+                code::INVALID_REQUEST,
+                "the body ended early",
+            ),
+        })?;
+    Incoming::parse(bytes).map_err(|error: ParseError| {
+        Box::new(reply::error(
+            StatusCode::BAD_REQUEST,
+            error.id.clone(),
+            &error.to_rpc(),
+        ))
+    })
+}
+
+fn refuse(status: StatusCode, code: i64, message: &str) -> Refused {
+    Box::new(reply::error(status, None, &RpcError::new(code, message)))
+}
+
+/// Tells whether a client takes a type; one that says nothing takes all.
+fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+    let mut values = headers.get_all(header::ACCEPT).iter().peekable();
+    if values.peek().is_none() {
+        return true;
+    }
+    let kind = wanted.split('/').next().unwrap_or_default();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|range| {
+            let range = range.split(';').next().unwrap_or_default().trim();
+            range == "*/*"
+                || range.eq_ignore_ascii_case(wanted)
+                || range.strip_suffix("/*") == Some(kind)
+        })
+}
+
+impl Front {
+    async fn receive(
+        &self,
+        incoming: Incoming,
+        headers: HeaderMap,
+        wishes: Wishes,
+    ) -> Result<HttpResponse, Refused> {
+        match incoming {
+            Incoming::Batch(items) => self.receive_batch(items, &headers).await,
+            Incoming::One(message) => match admit_http(&headers, &message).map_err(refusal)? {
+                Admitted::Modern(meta) => self.receive_modern(message, meta, headers, wishes).await,
+                Admitted::Legacy(version) => {
+                    self.receive_legacy(message, version, &headers, wishes)
+                        .await
+                }
+            },
+        }
+    }
+
+    // === modern ===
+
+    async fn receive_modern(
+        &self,
+        message: Message,
+        meta: ModernMeta,
+        headers: HeaderMap,
+        wishes: Wishes,
+    ) -> Result<HttpResponse, Refused> {
+        let Message::Request(request) = message else {
+            return Ok(reply::empty(StatusCode::ACCEPTED));
+        };
+        let takes_events = accepts(&headers, "text/event-stream");
+        if request.method == "subscriptions/listen" {
+            return Ok(listen::modern(self, request));
+        }
+        let (events, progress) = progress_of(&request, true);
+        let caller = Caller {
+            era: Era::Modern,
+            capabilities: Some(meta.capabilities),
+            surface: wishes.surface(),
+            headers: Some(headers),
+            events,
+        };
+        let front = self.clone();
+        // Dropped with the connection: in this era the end of the connection is the cancellation.
+        let pending: Pending = Box::pin(async move { front.handle(request, caller).await });
+        Ok(reply::respond(pending, progress, takes_events, reply::modern_status).await)
+    }
+
+    // === legacy ===
+
+    async fn receive_legacy(
+        &self,
+        message: Message,
+        version: Option<ProtocolVersion>,
+        headers: &HeaderMap,
+        wishes: Wishes,
+    ) -> Result<HttpResponse, Refused> {
+        if let Message::Request(request) = &message {
+            if request.method == "initialize" {
+                return Ok(self.begin_session(request, wishes));
+            }
+        }
+        // The header of a modern client's notification names no session.
+        if version.is_none() && is_modern(headers) {
+            return Ok(reply::empty(StatusCode::ACCEPTED));
+        }
+        let session = self.session(headers)?;
+        match message {
+            Message::Request(request) => {
+                let takes_events = accepts(headers, "text/event-stream");
+                let (pending, progress) = self.begin(request, &session)?;
+                Ok(reply::respond(pending, progress, takes_events, reply::ok).await)
+            }
+            Message::Notification(notification) => {
+                take_notification(&session, &notification);
+                Ok(reply::empty(StatusCode::ACCEPTED))
+            }
+            Message::Response(_) => Ok(reply::empty(StatusCode::ACCEPTED)),
+        }
+    }
+
+    fn begin_session(&self, request: &Request, wishes: Wishes) -> HttpResponse {
+        let id = request.id.clone();
+        match self.initialized(&request.params) {
+            Err(error) => reply::error(StatusCode::OK, Some(id), &error),
+            Ok((version, result)) => {
+                let session = self.new_id();
+                self.inner.sessions.insert(
+                    session.clone(),
+                    Arc::new(Session::new(version, wishes.surface())),
+                );
+                let mut response =
+                    reply::message(StatusCode::OK, Response::object(id, result).to_wire());
+                if let Ok(value) = HeaderValue::try_from(session) {
+                    response.headers_mut().insert(headers::SESSION_ID, value);
+                }
+                response
+            }
+        }
+    }
+
+    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, Refused> {
+        let id = headers::single(headers, &headers::SESSION_ID)
+            .map_err(|error| Box::new(reply::error(StatusCode::BAD_REQUEST, None, &error)))?;
+        let id = id.ok_or_else(|| {
+            let message = "`Mcp-Session-Id` is required: begin with `initialize`, or send the metadata of 2026-07-28";
+            refuse(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, message)
+        })?;
+        self.inner.sessions.get(&id).ok_or_else(|| {
+            refuse(
+                StatusCode::NOT_FOUND,
+                code::INVALID_REQUEST,
+                "no such session: begin again with `initialize`",
+            )
+        })
+    }
+
+    /// Begins a request of a session. It goes on when the client goes away, unless the client cancels it.
+    fn begin(
+        &self,
+        request: Request,
+        session: &Arc<Session>,
+    ) -> Result<(Pending, Option<Progress>), Refused> {
+        let Some(in_flight) = session.begin(&request.id) else {
+            let error = RpcError::new(code::INVALID_REQUEST, "a request with this id is in flight");
+            return Err(Box::new(reply::error(
+                StatusCode::BAD_REQUEST,
+                Some(request.id),
+                &error,
+            )));
+        };
+        let (events, progress) = progress_of(&request, false);
+        let caller = Caller {
+            era: Era::Legacy,
+            capabilities: None,
+            surface: session.surface,
+            headers: None,
+            events,
+        };
+        let (front, id) = (self.clone(), request.id.clone());
+        let running = self.inner.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = in_flight.cancelled.cancelled() => cancelled(request.id.clone()),
+                answer = front.handle(request.clone(), caller) => answer,
+            }
+        });
+        let pending: Pending =
+            Box::pin(async move { running.await.unwrap_or_else(|_| broken(id)) });
+        Ok((pending, progress))
+    }
+
+    /// Answers a batch, which only the 2025-03-26 revision has.
+    async fn receive_batch(
+        &self,
+        items: Vec<Result<Message, ParseError>>,
+        headers: &HeaderMap,
+    ) -> Result<HttpResponse, Refused> {
+        let session = self.session(headers)?;
+        if session.version != ProtocolVersion::V2025_03_26 {
+            return Err(refuse(
+                StatusCode::BAD_REQUEST,
+                code::INVALID_REQUEST,
+                "this protocol version has no batches",
+            ));
+        }
+        let answers = items
+            .into_iter()
+            .map(|item| self.answer_one(item, &session));
+        let answers: Vec<RawJson> = join_all(answers).await.into_iter().flatten().collect();
+        if answers.is_empty() {
+            return Ok(reply::empty(StatusCode::ACCEPTED));
+        }
+        let mut wire = Wire::new();
+        wire.push(&RawJson::encode(&answers));
+        Ok(reply::message(StatusCode::OK, wire))
+    }
+
+    async fn answer_one(
+        &self,
+        item: Result<Message, ParseError>,
+        session: &Arc<Session>,
+    ) -> Option<RawJson> {
+        let response = match item {
+            Ok(Message::Request(request)) => {
+                let id = request.id.clone();
+                match self.begin(request, session) {
+                    Ok((pending, _)) => pending.await.response,
+                    Err(_) => Response::error(
+                        id,
+                        &RpcError::new(code::INVALID_REQUEST, "the id is used twice"),
+                    ),
+                }
+            }
+            Ok(Message::Notification(notification)) => {
+                take_notification(session, &notification);
+                return None;
+            }
+            Ok(Message::Response(_)) => return None,
+            Err(error) => {
+                Response::error(error.id.clone().unwrap_or(RawJson::NULL), &error.to_rpc())
+            }
+        };
+        RawJson::parse(response.to_wire().into_bytes()).ok()
+    }
+}
+
+fn refusal(refusal: Refusal) -> Refused {
+    Box::new(reply::error(refusal.status, refusal.id, &refusal.error))
+}
+
+fn is_modern(headers: &HeaderMap) -> bool {
+    let version = headers
+        .get(headers::PROTOCOL_VERSION)
+        .and_then(|value| value.to_str().ok());
+    version
+        .and_then(ProtocolVersion::from_date)
+        .is_some_and(|version| version.era() == Era::Modern)
+}
+
+/// Makes the channel for what comes before the answer, where the request asks for something.
+pub(crate) fn progress_of(
+    request: &Request,
+    may_log: bool,
+) -> (Option<mpsc::Sender<Notification>>, Option<Progress>) {
+    let Some(meta) = request.params.get_object("_meta") else {
+        return (None, None);
+    };
+    let token = meta.get(meta::PROGRESS_TOKEN).cloned();
+    if token.is_none() && !(may_log && meta.get(meta::LOG_LEVEL).is_some()) {
+        return (None, None);
+    }
+    let (events, received) = mpsc::channel(EVENTS);
+    (Some(events), Some(Progress { received, token }))
+}
+
+pub(crate) fn take_notification(session: &Session, notification: &Notification) {
+    if notification.method == "notifications/cancelled" {
+        if let Some(id) = notification.params.get("requestId") {
+            session.cancel(id);
+        }
+    }
+}
+
+/// Answers a request that its client cancelled; nobody waits for it any more.
+pub(crate) fn cancelled(id: RawJson) -> Answer {
+    let error = RpcError::new(code::GATEWAY, "cancelled by the client")
+        .with_data(&serde_json::json!({"reason": "cancelled"}));
+    Answer {
+        response: Response::error(id, &error),
+        unknown_method: false,
+    }
+}
+
+fn broken(id: RawJson) -> Answer {
+    let error = RpcError::new(code::INTERNAL_ERROR, "the gateway failed to answer");
+    Answer {
+        response: Response::error(id, &error),
+        unknown_method: false,
+    }
+}
+
+async fn open_stream(State(front): State<Front>, headers: HeaderMap) -> HttpResponse {
+    if is_modern(&headers) || !headers.contains_key(headers::SESSION_ID) {
+        return method_not_allowed();
+    }
+    if !accepts(&headers, "text/event-stream") {
+        return *refuse(
+            StatusCode::NOT_ACCEPTABLE,
+            code::INVALID_REQUEST,
+            "`Accept` must list text/event-stream",
+        );
+    }
+    match front.session(&headers) {
+        Ok(session) => listen::legacy(&front, session),
+        Err(refused) => *refused,
+    }
+}
+
+async fn end_session(State(front): State<Front>, headers: HeaderMap) -> HttpResponse {
+    if is_modern(&headers) {
+        return method_not_allowed();
+    }
+    let id = headers::single(&headers, &headers::SESSION_ID)
+        .ok()
+        .flatten();
+    match id {
+        None => *refuse(
+            StatusCode::BAD_REQUEST,
+            code::INVALID_REQUEST,
+            "`Mcp-Session-Id` is required",
+        ),
+        Some(id) if front.inner.sessions.remove(&id) => reply::empty(StatusCode::NO_CONTENT),
+        Some(_) => *refuse(
+            StatusCode::NOT_FOUND,
+            code::INVALID_REQUEST,
+            "no such session",
+        ),
+    }
+}
+
+fn method_not_allowed() -> HttpResponse {
+    let mut response = *refuse(
+        StatusCode::METHOD_NOT_ALLOWED,
+        code::INVALID_REQUEST,
+        "only POST is served here",
+    );
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response
+}

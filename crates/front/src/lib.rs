@@ -1,0 +1,20 @@
+//! The MCP surface of Genlock: one dispatcher behind HTTP and pipes, for both protocol eras.
+//!
+//! A request is admitted by its transport, answered by [`Front`] from the compiled catalog and the servers, and leaves in
+//! the form of its era. This crate owns sessions of the `initialize` eras, tool names, lists, meta tools, the checks at
+//! the door and the status routes. It starts no process and reads no file. See `docs/architecture.md`.
+
+mod catalog;
+mod cursor;
+mod front;
+mod guard;
+mod http;
+mod listen;
+mod meta_tools;
+mod naming;
+mod pipe;
+mod reply;
+mod sessions;
+mod status;
+
+pub use front::{Entropy, Front};

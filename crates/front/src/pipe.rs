@@ -1,0 +1,266 @@
+//! The pipe transport of the front door: one message per line, both eras.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use genlock_mcp::{
+    Era, Incoming, Message, Notification, RawJson, RawObject, Request, Response, RpcError, Wire,
+    error::code,
+    lines::{Line, LineReader},
+    message::ParseError,
+    server::{Admitted, admit_pipe},
+};
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    sync::mpsc,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    front::{Caller, Front},
+    http::{cancelled, progress_of, take_notification},
+    listen::Subscription,
+    reply::Progress,
+    sessions::Session,
+};
+
+/// How many messages may wait for the client to read them.
+const OUTGOING: usize = 256;
+
+/// One client on a pipe.
+#[derive(Clone)]
+struct Pipe {
+    front: Front,
+    outgoing: mpsc::Sender<Vec<Bytes>>,
+    /// The client's session: requests in flight of either era, and the revision once it was negotiated.
+    session: Arc<Session>,
+    /// Whether the client said that it is ready for what it did not ask for.
+    announced: Arc<Mutex<bool>>,
+    tasks: TaskTracker,
+}
+
+impl Front {
+    /// Serves a client on a pipe until it closes its end or `stop` is cancelled. Requests in flight are answered before
+    /// this returns where the client only closed its input.
+    ///
+    /// # Cancel safety
+    /// A dropped serve cancels the client's requests.
+    pub async fn serve_pipe<R, W>(&self, reader: R, writer: W, stop: CancellationToken)
+    where
+        R: AsyncRead + Unpin + Send,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let (outgoing, lines) = mpsc::channel(OUTGOING);
+        let session = Arc::new(Session::new(genlock_mcp::ProtocolVersion::LEGACY, None));
+        let _end = session.ended.clone().drop_guard();
+        let pipe = Pipe {
+            front: self.clone(),
+            outgoing,
+            session,
+            announced: Arc::default(),
+            tasks: TaskTracker::new(),
+        };
+        let writing = self
+            .inner
+            .tasks
+            .spawn(write(writer, lines, pipe.session.ended.clone()));
+        pipe.read(reader, &stop).await;
+        pipe.tasks.close();
+        tokio::select! {
+            () = pipe.tasks.wait() => {}
+            () = stop.cancelled() => {}
+        }
+        drop(pipe);
+        // The writer ends when all that waits for it is written.
+        let _ = writing.await;
+    }
+}
+
+impl Pipe {
+    async fn read<R: AsyncRead + Unpin>(&self, reader: R, stop: &CancellationToken) {
+        let mut lines = LineReader::new(reader, self.front.inner.max_request_bytes);
+        let changes = self.announce_changes();
+        tokio::pin!(changes);
+        loop {
+            let line = tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.front.inner.stopped.cancelled() => return,
+                () = &mut changes => return,
+                line = lines.next() => line,
+            };
+            match line {
+                Ok(Some(Line::Whole(line))) => self.take(line).await,
+                Ok(Some(Line::TooLong(_))) => {
+                    let error = RpcError::new(code::INVALID_REQUEST, "the message is too long");
+                    self.send(Response::error(RawJson::NULL, &error).to_wire())
+                        .await;
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Tells a client of the `initialize` eras when its tools change.
+    async fn announce_changes(&self) {
+        let mut changed = self.front.inner.changed.subscribe();
+        while changed.changed().await.is_ok() {
+            if *self.announced.lock() {
+                let notification =
+                    Notification::new("notifications/tools/list_changed", RawObject::default());
+                self.send(notification.to_wire()).await;
+            }
+        }
+    }
+
+    async fn send(&self, wire: Wire) {
+        // An error means that the client is gone, which the reader notices as well.
+        let _ = self.outgoing.send(wire.into_line()).await;
+    }
+
+    async fn take(&self, line: Bytes) {
+        match Incoming::parse(line) {
+            Ok(Incoming::One(message)) => self.take_one(message).await,
+            Ok(Incoming::Batch(items)) => {
+                for item in items {
+                    match item {
+                        Ok(message) => self.take_one(message).await,
+                        Err(error) => self.refuse(error).await,
+                    }
+                }
+            }
+            Err(error) => self.refuse(error).await,
+        }
+    }
+
+    async fn refuse(&self, error: ParseError) {
+        let id = error.id.clone().unwrap_or(RawJson::NULL);
+        self.send(Response::error(id, &error.to_rpc()).to_wire())
+            .await;
+    }
+
+    async fn take_one(&self, message: Message) {
+        let admitted = match admit_pipe(&message) {
+            Ok(admitted) => admitted,
+            Err(refusal) => {
+                let id = refusal.id.unwrap_or(RawJson::NULL);
+                return self
+                    .send(Response::error(id, &refusal.error).to_wire())
+                    .await;
+            }
+        };
+        match (message, admitted) {
+            (Message::Request(request), Admitted::Legacy(_)) if request.method == "initialize" => {
+                self.initialize(request).await;
+            }
+            (Message::Request(request), Admitted::Modern(_))
+                if request.method == "subscriptions/listen" =>
+            {
+                self.listen(request);
+            }
+            (Message::Request(request), Admitted::Modern(meta)) => {
+                self.begin(request, Era::Modern, Some(meta.capabilities))
+                    .await;
+            }
+            (Message::Request(request), Admitted::Legacy(_)) => {
+                self.begin(request, Era::Legacy, None).await
+            }
+            (Message::Notification(notification), _)
+                if notification.method == "notifications/initialized" =>
+            {
+                *self.announced.lock() = true;
+            }
+            (Message::Notification(notification), _) => {
+                take_notification(&self.session, &notification)
+            }
+            (Message::Response(_), _) => {}
+        }
+    }
+
+    async fn initialize(&self, request: Request) {
+        let response = match self.front.initialized(&request.params) {
+            Ok((_, result)) => Response::object(request.id, result),
+            Err(error) => Response::error(request.id, &error),
+        };
+        self.send(response.to_wire()).await;
+    }
+
+    async fn begin(&self, request: Request, era: Era, capabilities: Option<RawJson>) {
+        let Some(in_flight) = self.session.begin(&request.id) else {
+            let error = RpcError::new(code::INVALID_REQUEST, "a request with this id is in flight");
+            return self
+                .send(Response::error(request.id, &error).to_wire())
+                .await;
+        };
+        let (events, mut progress) = progress_of(&request, era == Era::Modern);
+        let caller = Caller {
+            era,
+            capabilities,
+            surface: None,
+            headers: None,
+            events,
+        };
+        let pipe = self.clone();
+        self.tasks.spawn(async move {
+            let id = request.id.clone();
+            let handling = pipe.front.handle(request, caller);
+            tokio::pin!(handling);
+            loop {
+                tokio::select! {
+                    biased;
+                    // The client has given the request up: nothing is sent for it any more.
+                    () = in_flight.cancelled.cancelled() => {
+                        drop(cancelled(id));
+                        return;
+                    }
+                    notification = Progress::next(&mut progress) => pipe.send(notification.to_wire()).await,
+                    answer = &mut handling => {
+                        drop(in_flight);
+                        return pipe.send(answer.response.to_wire()).await;
+                    }
+                }
+            }
+        });
+    }
+
+    fn listen(&self, request: Request) {
+        let Some(in_flight) = self.session.begin(&request.id) else {
+            return;
+        };
+        let subscription = Subscription::new(&request);
+        let pipe = self.clone();
+        // Not among the tasks that are waited for: it lasts until the client or the gateway ends it.
+        self.front.inner.tasks.spawn(async move {
+            let mut changed = pipe.front.inner.changed.subscribe();
+            pipe.send(subscription.acknowledgement().to_wire()).await;
+            loop {
+                tokio::select! {
+                    () = in_flight.cancelled.cancelled() => return,
+                    () = pipe.front.inner.stopped.cancelled() => break,
+                    change = subscription.change(&mut changed) => match change {
+                        Some(change) => pipe.send(change.to_wire()).await,
+                        None => break,
+                    },
+                }
+            }
+            pipe.send(subscription.end().to_wire()).await;
+        });
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(
+    mut writer: W,
+    mut lines: mpsc::Receiver<Vec<Bytes>>,
+    ended: CancellationToken,
+) {
+    while let Some(line) = lines.recv().await {
+        for part in &line {
+            if writer.write_all(part).await.is_err() {
+                return ended.cancel();
+            }
+        }
+        if lines.is_empty() && writer.flush().await.is_err() {
+            return ended.cancel();
+        }
+    }
+}
