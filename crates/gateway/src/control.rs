@@ -1,0 +1,277 @@
+//! The control socket: newline-delimited JSON-RPC for the owner of the state directory, and the way on which
+//! `genlock serve --stdio` attaches an MCP client to a running gateway.
+
+use std::io;
+
+use bytes::Bytes;
+use camino::Utf8Path;
+use genlock_front::Front;
+use genlock_mcp::{
+    Message, Outcome, RawJson, RawObject, Request, Response, RpcError,
+    error::code,
+    lines::{Line, LineReader},
+};
+use genlock_servers::Servers;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        UnixListener, UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+const LONGEST_LINE: usize = 4 * 1024 * 1024;
+
+/// Binds the control socket. Only the holder of the state directory's lock may call this: a file that is already there
+/// was left behind by a gateway that is gone.
+pub(crate) fn bind(path: &Utf8Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    // The directory is 0700, so the socket is out of reach of others from its first moment on.
+    UnixListener::bind(path)
+}
+
+/// What a control connection works on.
+#[derive(Clone)]
+pub(crate) struct Control {
+    pub(crate) front: Front,
+    pub(crate) servers: std::sync::Arc<Servers>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Control {
+    /// Serves connections until the gateway stops.
+    pub(crate) async fn serve(self, listener: UnixListener) {
+        loop {
+            let accepted = tokio::select! {
+                () = self.stop.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) if is_owner(&stream) => {
+                    let control = self.clone();
+                    self.tasks
+                        .spawn(async move { control.connection(stream).await });
+                }
+                Ok(_) => tracing::warn!("a control connection of another user was refused"),
+                Err(error) => {
+                    tracing::warn!(%error, "accept a control connection");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(self, stream: UnixStream) {
+        let (reader, mut writer) = stream.into_split();
+        let mut lines = LineReader::new(reader, LONGEST_LINE);
+        loop {
+            let line = tokio::select! {
+                () = self.stop.cancelled() => return,
+                line = lines.next() => line,
+            };
+            let request = match line {
+                Ok(Some(Line::Whole(line))) => Message::parse(line),
+                Ok(Some(Line::TooLong(_)) | None) | Err(_) => return,
+            };
+            let response = match request {
+                Ok(Message::Request(request)) if request.method == "mcp.attach" => {
+                    return self.attach(request, lines, writer).await;
+                }
+                Ok(Message::Request(request)) => self.answer(request),
+                Ok(Message::Notification(_) | Message::Response(_)) => continue,
+                Err(error) => {
+                    Response::error(error.id.clone().unwrap_or(RawJson::NULL), &error.to_rpc())
+                }
+            };
+            if write(&mut writer, &response).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Turns the connection into a pipe that speaks MCP.
+    async fn attach(
+        self,
+        request: Request,
+        lines: LineReader<OwnedReadHalf>,
+        mut writer: OwnedWriteHalf,
+    ) {
+        let attached = [("attached", RawJson::encode(&true))].into_iter().collect();
+        if write(&mut writer, &Response::object(request.id, attached))
+            .await
+            .is_ok()
+        {
+            let (read_already, reader) = lines.into_inner();
+            let reader = io::Cursor::new(read_already).chain(reader);
+            self.front
+                .serve_pipe(reader, writer, self.stop.clone())
+                .await;
+        }
+    }
+
+    fn answer(&self, request: Request) -> Response {
+        let result = match request.method.as_str() {
+            "status" => Ok(self.front.status()),
+            "server.list" => Ok(self.front.server_list()),
+            "server.get" => self
+                .server(&request.params)
+                .map(|server| json!(server.snapshot())),
+            "server.logs" => self
+                .server(&request.params)
+                .map(|server| json!({"lines": server.log()})),
+            "server.probe" => self.server(&request.params).map(|server| {
+                server.probe();
+                json!({"asked": true})
+            }),
+            method => Err(RpcError::method_not_found(method)),
+        };
+        match result {
+            Ok(value) => Response::result(request.id, RawJson::encode(&value)),
+            Err(error) => Response::error(request.id, &error),
+        }
+    }
+
+    fn server(&self, params: &RawObject) -> Result<&genlock_servers::Server, RpcError> {
+        let name = params
+            .get_string("name")
+            .ok_or_else(|| refusal("invalid_params", "`name` must be a string"))?;
+        self.servers
+            .get(&name)
+            .ok_or_else(|| refusal("not_found", "no server of this name is configured"))
+    }
+}
+
+/// Makes the refusal of a control method: its reason is the message, the detail is in the data.
+fn refusal(reason: &str, detail: &str) -> RpcError {
+    RpcError::new(code::GATEWAY, reason).with_data(&json!({"reason": reason, "detail": detail}))
+}
+
+fn is_owner(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream
+        .peer_cred()
+        .is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
+}
+
+async fn write(writer: &mut OwnedWriteHalf, response: &Response) -> io::Result<()> {
+    for part in response.to_wire().into_line() {
+        writer.write_all(&part).await?;
+    }
+    writer.flush().await
+}
+
+/// A connection to the control socket of a running gateway.
+pub struct ControlClient {
+    lines: LineReader<OwnedReadHalf>,
+    writer: OwnedWriteHalf,
+    next_id: u64,
+}
+
+/// Why a control method has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// There is nobody at the socket.
+    #[error("connect to {path}")]
+    Connect {
+        /// The socket.
+        path: camino::Utf8PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The connection ended.
+    #[error("the gateway closed the control connection")]
+    Closed,
+    /// The gateway refused.
+    #[error("the gateway refused {method}: {message}")]
+    Refused {
+        /// The method.
+        method: String,
+        /// The reason.
+        message: String,
+    },
+}
+
+impl ControlClient {
+    /// Connects to the gateway that owns a state directory.
+    ///
+    /// # Errors
+    /// Where nobody serves there.
+    pub async fn connect(state_dir: &Utf8Path) -> Result<Self, ControlError> {
+        let path = crate::StateDir::control_socket(state_dir);
+        let stream = UnixStream::connect(&path)
+            .await
+            .map_err(|source| ControlError::Connect { path, source })?;
+        let (reader, writer) = stream.into_split();
+        Ok(Self {
+            lines: LineReader::new(reader, usize::MAX / 2),
+            writer,
+            next_id: 1,
+        })
+    }
+
+    /// Calls a method.
+    ///
+    /// # Errors
+    /// Where the gateway refuses or goes away.
+    pub async fn call(&mut self, method: &str, params: RawObject) -> Result<RawJson, ControlError> {
+        let id = RawJson::encode(&self.next_id);
+        self.next_id += 1;
+        let request = Request {
+            id: id.clone(),
+            method: method.to_owned(),
+            params,
+        };
+        for part in request.to_wire().into_line() {
+            self.writer
+                .write_all(&part)
+                .await
+                .map_err(|_| ControlError::Closed)?;
+        }
+        loop {
+            let line: Bytes = match self.lines.next().await {
+                Ok(Some(Line::Whole(line))) => line,
+                Ok(Some(Line::TooLong(_)) | None) | Err(_) => return Err(ControlError::Closed),
+            };
+            match Message::parse(line) {
+                Ok(Message::Response(response)) if response.id == id => {
+                    return outcome(method, response.outcome);
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Makes the connection a pipe that speaks MCP.
+    ///
+    /// # Errors
+    /// Where the gateway refuses or goes away.
+    pub async fn attach(mut self) -> Result<crate::Backend, ControlError> {
+        self.call("mcp.attach", RawObject::default()).await?;
+        let (read_already, reader) = self.lines.into_inner();
+        Ok(crate::Backend::new(
+            io::Cursor::new(read_already).chain(reader),
+            self.writer,
+        ))
+    }
+}
+
+fn outcome(method: &str, outcome: Outcome) -> Result<RawJson, ControlError> {
+    match outcome {
+        Outcome::Result(result) => Ok(result),
+        Outcome::Object(result) => Ok(result.to_raw()),
+        Outcome::Error(error) => {
+            let error = RawObject::parse(&error).unwrap_or_default();
+            let message = error.get_string("message").unwrap_or_default();
+            Err(ControlError::Refused {
+                method: method.to_owned(),
+                message,
+            })
+        }
+    }
+}

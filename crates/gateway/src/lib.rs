@@ -1,0 +1,31 @@
+//! The Genlock MCP gateway as a library.
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use genlock_config::{Variables, load};
+//! use genlock_gateway::{Gateway, Host};
+//!
+//! let variables: Variables = std::env::vars().collect();
+//! let config = load("genlock.yaml".into(), &variables)?.config;
+//! let gateway = Gateway::builder(config, Host::system()).environment(std::env::vars()).start();
+//! let app = axum::Router::new().merge(gateway.router());
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:8717").await?;
+//! gateway.serve(listener, app, std::future::pending(), std::future::pending()).await;
+//! # Ok(()) }
+//! ```
+//!
+//! This crate composes the others and owns start, stop, the state directory with its lock, and the control socket. It
+//! reads no environment and no arguments, installs no logger, and ends no process, so that several gateways can run in
+//! one. See `docs/architecture.md`.
+
+mod bridge;
+mod control;
+mod demo;
+mod gateway;
+mod state_dir;
+
+pub use bridge::{Backend, bridge};
+pub use control::{ControlClient, ControlError};
+pub use demo::serve as serve_demo;
+pub use gateway::{Gateway, GatewayBuilder, Host};
+pub use state_dir::{ClaimError, Holder, StateDir};
