@@ -1,1 +1,43 @@
-fn main() {}
+//! `genlock`: arguments in, exit code out.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program talks to people"
+)]
+
+mod args;
+mod commands;
+mod failure;
+mod logging;
+mod place;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let environment = environment();
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return failure::usage(&error),
+    };
+    let format = args.format();
+    match commands::run(args, environment) {
+        Ok(code) => code,
+        Err(failure) => failure.report(format),
+    }
+}
+
+/// Returns the environment of the process; what is no text cannot be referred to and is left out.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the environment and passes it on"
+)]
+fn environment() -> Vec<(String, String)> {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    std::env::vars_os().filter_map(text).collect()
+}

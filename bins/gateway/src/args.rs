@@ -1,0 +1,151 @@
+//! The arguments of `genlock`.
+
+use std::{net::SocketAddr, time::Duration};
+
+use camino::Utf8PathBuf;
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// The MCP gateway in which a configuration change reaches a session only as a committed policy generation.
+#[derive(Debug, Parser)]
+#[command(name = "genlock", version, about, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the gateway's files are.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlaceArgs {
+    /// The config file [default: ./genlock.yaml, else genlock/genlock.yaml in the user's config directory].
+    #[arg(long, global = true, env = "GENLOCK_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<Utf8PathBuf>,
+    /// The state directory [default: genlock in the user's state directory].
+    #[arg(long, global = true, env = "GENLOCK_STATE_DIR", value_name = "DIR")]
+    pub(crate) state_dir: Option<Utf8PathBuf>,
+    /// How lists and errors are printed.
+    #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// How lists and errors are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs the gateway.
+    ///
+    /// Without a config file anywhere it serves a built-in demo server. Ctrl-C drains: calls that run may finish; a second
+    /// one ends at once.
+    Serve(ServeArgs),
+    /// Checks the config file and prints every finding with its place. Exit code 78 where there is an error.
+    Check,
+    /// Shows the running gateway and its servers.
+    Status,
+    /// Starts every server once and keeps its list of tools, so that lists are complete from the first moment on.
+    Warm(WarmArgs),
+    /// Prints what to paste into a client's config.
+    ClientConfig(ClientConfigArgs),
+    /// Runs the built-in demo server on standard input and output.
+    DemoServer,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// Where HTTP is served [default: `listen` of the config, 127.0.0.1:8717]. Port 0 takes a free one.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Serves one client on standard input and output.
+    ///
+    /// Where a gateway runs on the state directory already, the client is attached to that one, so that all windows
+    /// share the same servers; HTTP is served only with `--listen`.
+    #[arg(long)]
+    pub(crate) stdio: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WarmArgs {
+    /// How long to wait for all servers together, such as `30` or `2m`.
+    #[arg(long, value_parser = duration, default_value = "120", value_name = "TIME")]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClientConfigArgs {
+    /// The client.
+    #[arg(value_enum)]
+    pub(crate) client: Client,
+    /// Lets the client start `genlock serve --stdio` instead of connecting by URL.
+    #[arg(long)]
+    pub(crate) stdio: bool,
+}
+
+/// A program that people run agents in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Client {
+    /// Claude Code.
+    ClaudeCode,
+    /// Claude Desktop.
+    ClaudeDesktop,
+    /// Cursor.
+    Cursor,
+    /// Visual Studio Code.
+    Vscode,
+    /// Codex.
+    Codex,
+}
+
+impl Args {
+    pub(crate) fn format(&self) -> Format {
+        self.place.format
+    }
+}
+
+/// Reads a number of seconds, or `500ms`, `30s`, `5m`, `1h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("expected a number of seconds, or `30s`, `5m`".to_owned()),
+    };
+    let seconds = number
+        .parse::<f64>()
+        .map_err(|_| "expected a number of seconds, or `30s`, `5m`".to_owned())?
+        * factor;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "out of range".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_time_is_seconds_or_has_a_unit() {
+        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        for wrong in ["", "x", "5 days", "1e400", "-1"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! `genlock serve`: the gateway over HTTP, or for one client on standard input and output.
+
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
+
+use anyhow::anyhow;
+use camino::{Utf8Path, Utf8PathBuf};
+use genlock_config::Config;
+use genlock_gateway::{Backend, ClaimError, ControlClient, Gateway, Host, StateDir, bridge};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::Mutex,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::client_config::{Way, snippet};
+use crate::{
+    args::{Client, ServeArgs},
+    failure::{Exit, Failure},
+    logging,
+    place::Place,
+};
+
+/// How long a stdio client waits for a gateway that is just ending or starting.
+const TAKE_OVER: Duration = Duration::from_secs(15);
+
+pub(super) async fn run(place: &Place, args: ServeArgs) -> Result<ExitCode, Failure> {
+    let (config, file) = place.load()?;
+    logging::install(&config.logging, place.environment.get("GENLOCK_LOG"));
+    let listen = args.listen.unwrap_or(config.listen);
+    if (args.listen.is_some() || !args.stdio) && !listen.ip().is_loopback() {
+        return Err(Failure::new(
+            Exit::Config,
+            "listen.not_loopback",
+            anyhow!("refusing to serve {listen}: without auth only loopback addresses are served"),
+        )
+        .hint("listen on 127.0.0.1 and put a proxy with authentication of its own in front"));
+    }
+    let signals = Signals::install()?;
+    if args.stdio {
+        serve_stdio(place, config, args.listen, signals).await
+    } else {
+        serve_http(place, config, file, listen, signals).await
+    }
+}
+
+async fn serve_http(
+    place: &Place,
+    config: Config,
+    file: Option<Utf8PathBuf>,
+    listen: SocketAddr,
+    signals: Signals,
+) -> Result<ExitCode, Failure> {
+    let dir = place.state_dir()?;
+    let claimed = StateDir::claim(&dir).map_err(refused)?;
+    let listener = bind(listen).await?;
+    let (gateway, url) = start(place, config.clone(), claimed.path(), Some(&listener))?;
+    let mut claimed = claimed;
+    let url = url.unwrap_or_default();
+    own(&gateway, &mut claimed, Some(url.clone()))?;
+    println!("{}", banner(&url, &config, file.as_deref(), &dir));
+    let (stop, abort) = signals.watch();
+    gateway
+        .serve(
+            listener,
+            gateway.router(),
+            stop.cancelled_owned(),
+            abort.cancelled_owned(),
+        )
+        .await;
+    gateway.stop().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Serves one client: by a bridge to the gateway that owns the state directory, or as that gateway.
+async fn serve_stdio(
+    place: &Place,
+    config: Config,
+    listen: Option<SocketAddr>,
+    signals: Signals,
+) -> Result<ExitCode, Failure> {
+    let dir = place.state_dir()?;
+    let own: Mutex<Option<(Gateway, StateDir)>> = Mutex::new(None);
+    let (stop, _abort) = signals.watch();
+    let serving = CancellationToken::new();
+    let connect = async || {
+        let mut own = own.lock().await;
+        let found = find_gateway(place, &config, &dir, listen, &serving).await?;
+        match found {
+            Found::Running(backend) => Ok(backend),
+            Found::Own(gateway, claimed, backend) => {
+                *own = Some((gateway, claimed));
+                Ok(backend)
+            }
+        }
+    };
+    let bridged = tokio::select! {
+        bridged = bridge(tokio::io::stdin(), tokio::io::stdout(), connect) => bridged,
+        () = stop.cancelled() => Ok(()),
+    };
+    serving.cancel();
+    if let Some((gateway, _claimed)) = own.into_inner() {
+        gateway.stop().await;
+    }
+    bridged.map(|()| ExitCode::SUCCESS)
+}
+
+enum Found {
+    /// A gateway that runs already.
+    Running(Backend),
+    /// This process became the gateway.
+    Own(Gateway, StateDir, Backend),
+}
+
+async fn find_gateway(
+    place: &Place,
+    config: &Config,
+    dir: &Utf8Path,
+    listen: Option<SocketAddr>,
+    serving: &CancellationToken,
+) -> Result<Found, Failure> {
+    let until = Instant::now() + TAKE_OVER;
+    loop {
+        let held = match StateDir::claim(dir) {
+            Ok(claimed) => return become_gateway(place, config, claimed, listen, serving).await,
+            Err(error @ ClaimError::Held { .. }) => error,
+            Err(error) => return Err(refused(error)),
+        };
+        // The owner may be just starting, or just ending.
+        match ControlClient::connect(dir).await {
+            Ok(control) => match control.attach().await {
+                Ok(backend) => {
+                    tracing::info!(%held, "attached to the running gateway");
+                    return Ok(Found::Running(backend));
+                }
+                Err(error) => tracing::debug!(%error, "attach"),
+            },
+            Err(error) => tracing::debug!(%error, "attach"),
+        }
+        if Instant::now() >= until {
+            return Err(refused(held));
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn become_gateway(
+    place: &Place,
+    config: &Config,
+    mut claimed: StateDir,
+    listen: Option<SocketAddr>,
+    serving: &CancellationToken,
+) -> Result<Found, Failure> {
+    let listener = match listen {
+        Some(listen) => Some(bind(listen).await?),
+        None => None,
+    };
+    let (gateway, url) = start(place, config.clone(), claimed.path(), listener.as_ref())?;
+    own(&gateway, &mut claimed, url)?;
+    let (ours, its) = tokio::io::duplex(256 * 1024);
+    let (reader, writer) = tokio::io::split(its);
+    let front = gateway.front().clone();
+    let ended = serving.clone();
+    tokio_util::task::TaskTracker::new()
+        .spawn(async move { front.serve_pipe(reader, writer, ended).await });
+    if let Some(listener) = listener {
+        gateway.serve_in_background(listener, serving.clone());
+    }
+    let (reader, writer) = tokio::io::split(ours);
+    Ok(Found::Own(gateway, claimed, Backend::new(reader, writer)))
+}
+
+fn start(
+    place: &Place,
+    config: Config,
+    state_dir: &Utf8Path,
+    listener: Option<&TcpListener>,
+) -> Result<(Gateway, Option<String>), Failure> {
+    let url = match listener.map(TcpListener::local_addr) {
+        Some(Ok(address)) => Some(format!("http://{address}/mcp")),
+        Some(Err(error)) => return Err(Failure::new(Exit::Unavailable, "listen.address", error)),
+        None => None,
+    };
+    let gateway = Gateway::builder(config, Host::system())
+        .environment(place.environment.clone())
+        .schema_cache(state_dir.join("schema-cache"))
+        .start();
+    Ok((gateway, url))
+}
+
+/// Makes the gateway the one that others find on its state directory.
+fn own(gateway: &Gateway, claimed: &mut StateDir, url: Option<String>) -> Result<(), Failure> {
+    let failed = |error| {
+        Failure::new(
+            Exit::Unavailable,
+            "state_dir.unusable",
+            anyhow::Error::new(error).context("use the state directory"),
+        )
+    };
+    gateway.serve_control(claimed).map_err(failed)?;
+    claimed.announce(url).map_err(failed)
+}
+
+async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(listen).await.map_err(|error| {
+        let failure = Failure::new(Exit::Unavailable, "listen.bind", anyhow::Error::new(error).context(format!("listen on {listen}")));
+        failure.hint("another program may use the port: choose one with --listen 127.0.0.1:PORT, or 127.0.0.1:0 for a free one")
+    })
+}
+
+fn refused(error: ClaimError) -> Failure {
+    let (exit, hint) = match &error {
+        ClaimError::Held { .. } => (
+            Exit::TryAgain,
+            "stop that gateway, attach to it with `genlock serve --stdio`, or use another --state-dir",
+        ),
+        ClaimError::Directory { .. } | ClaimError::NotPrivate { .. } => (
+            Exit::Unavailable,
+            "name another directory with --state-dir DIR",
+        ),
+    };
+    let code = error.code();
+    Failure::new(exit, code, error).hint(hint)
+}
+
+fn banner(url: &str, config: &Config, file: Option<&Utf8Path>, dir: &Utf8Path) -> String {
+    let way = Way::Http {
+        url: url.to_owned(),
+    };
+    let indented = |client| snippet(client, &way).replace('\n', "\n    ");
+    let servers: Vec<_> = config
+        .servers
+        .values()
+        .filter(|server| server.enabled)
+        .map(|server| server.name.as_str())
+        .collect();
+    let servers = if servers.is_empty() {
+        "none".to_owned()
+    } else {
+        servers.join(", ")
+    };
+    let (source, next) = match file {
+        Some(file) => (file.to_string(), "`genlock status` shows the servers; `genlock check` checks the config".to_owned()),
+        None => (
+            "none found, so the built-in demo server is served".to_owned(),
+            "ask your agent to \"count down from 5 with genlock\", then write a genlock.yaml with servers of your own:\n\n    \
+             mcp_servers:\n      files:\n        command: [npx, -y, \"@modelcontextprotocol/server-filesystem\", /tmp]"
+                .to_owned(),
+        ),
+    };
+    format!(
+        "Genlock {} serves {url}\n\n  config   {source}\n  state    {dir}\n  servers  {servers}\n\n\
+         Claude Code:\n    {}\nVS Code, in .vscode/mcp.json:\n    {}\nCursor, in .cursor/mcp.json:\n    {}\n\nNext: {next}",
+        env!("CARGO_PKG_VERSION"),
+        indented(Client::ClaudeCode),
+        indented(Client::Vscode),
+        indented(Client::Cursor),
+    )
+}
+
+/// The signals that end the gateway.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn install() -> Result<Self, Failure> {
+        let install =
+            |kind| signal(kind).map_err(|error| Failure::new(Exit::Unavailable, "signals", error));
+        Ok(Self {
+            interrupt: install(SignalKind::interrupt())?,
+            terminate: install(SignalKind::terminate())?,
+            hang_up: install(SignalKind::hangup())?,
+        })
+    }
+
+    /// Returns what the first signal cancels, and what the second does.
+    fn watch(mut self) -> (CancellationToken, CancellationToken) {
+        let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
+        let (first, second) = (stop.clone(), abort.clone());
+        tokio_util::task::TaskTracker::new().spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = self.interrupt.recv() => {}
+                    _ = self.terminate.recv() => {}
+                    _ = self.hang_up.recv() => {
+                        tracing::warn!("SIGHUP: the config is read at the start only; restart to apply an edit");
+                        continue;
+                    }
+                }
+                if first.is_cancelled() {
+                    second.cancel();
+                } else {
+                    first.cancel();
+                }
+            }
+        });
+        (stop, abort)
+    }
+}

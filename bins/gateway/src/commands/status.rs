@@ -1,0 +1,123 @@
+//! `genlock status`.
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use genlock_gateway::{ControlClient, ControlError, StateDir};
+use genlock_mcp::RawObject;
+use serde::Deserialize;
+
+use crate::{
+    args::Format,
+    failure::{Exit, Failure},
+    place::Place,
+    table,
+};
+
+#[derive(Deserialize)]
+struct Status {
+    version: String,
+    state: String,
+    tools: u64,
+    sessions: u64,
+    names: Vec<String>,
+    servers: Vec<Server>,
+}
+
+#[derive(Deserialize)]
+struct Server {
+    name: String,
+    state: String,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    retry_at: Option<String>,
+    #[serde(default)]
+    protocol: Option<String>,
+    #[serde(default)]
+    pid: Option<u32>,
+    #[serde(default)]
+    left_out: Vec<String>,
+    tools: u64,
+    calls: u64,
+    restarts: u64,
+}
+
+pub(super) async fn run(place: &Place) -> Result<ExitCode, Failure> {
+    let dir = place.state_dir()?;
+    let mut control = ControlClient::connect(&dir)
+        .await
+        .map_err(|error| match error {
+            ControlError::Connect { .. } => Failure::new(
+                Exit::Unavailable,
+                "gateway.not_running",
+                anyhow!("no gateway is running on {dir}"),
+            )
+            .hint(
+                "start one with `genlock serve`, or name its state directory with --state-dir DIR",
+            ),
+            other => failed(other),
+        })?;
+    let raw = control
+        .call("status", RawObject::default())
+        .await
+        .map_err(failed)?;
+    if place.format == Format::Json {
+        println!("{}", String::from_utf8_lossy(raw.as_bytes()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status: Status = raw
+        .decode()
+        .map_err(|error| Failure::new(Exit::Bug, "status.unreadable", error))?;
+    let url = StateDir::holder(&dir)
+        .and_then(|holder| holder.url)
+        .unwrap_or_else(|| "no HTTP".to_owned());
+    println!(
+        "genlock {} is {} ({url}), {} tools, {} sessions\n",
+        status.version, status.state, status.tools, status.sessions
+    );
+    print!("{}", servers(&status.servers));
+    for server in &status.servers {
+        for reason in &server.left_out {
+            println!("\n{}: left out: {reason}", server.name);
+        }
+    }
+    for report in &status.names {
+        println!("\nnames: {report}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn servers(servers: &[Server]) -> String {
+    let rows: Vec<Vec<String>> = servers
+        .iter()
+        .map(|server| {
+            let why = match (&server.reason, &server.retry_at) {
+                (Some(reason), Some(retry)) => format!("{reason} (next try {retry})"),
+                (Some(reason), None) => reason.clone(),
+                (None, _) => String::new(),
+            };
+            let optional = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+            vec![
+                server.name.clone(),
+                server.state.clone(),
+                server.tools.to_string(),
+                server.calls.to_string(),
+                server.restarts.to_string(),
+                optional(server.pid.map(|pid| pid.to_string())),
+                optional(server.protocol.clone()),
+                why,
+            ]
+        })
+        .collect();
+    table::layout(
+        &[
+            "SERVER", "STATE", "TOOLS", "CALLS", "RESTARTS", "PID", "PROTOCOL", "WHY",
+        ],
+        &rows,
+    )
+}
+
+fn failed(error: ControlError) -> Failure {
+    Failure::new(Exit::Unavailable, "gateway.control", error)
+}

@@ -1,0 +1,112 @@
+//! `genlock warm`: starts every server once and keeps its list of tools.
+
+use std::{process::ExitCode, time::SystemTime};
+
+use anyhow::anyhow;
+use genlock_gateway::{Gateway, Host};
+use genlock_servers::Server;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    args::{Format, WarmArgs},
+    failure::{Exit, Failure},
+    logging,
+    place::Place,
+};
+
+/// How one server fared.
+struct Outcome {
+    name: String,
+    seconds: f64,
+    result: Result<usize, String>,
+}
+
+pub(super) async fn run(place: &Place, args: WarmArgs) -> Result<ExitCode, Failure> {
+    let (mut config, _) = place.load()?;
+    let wish = place
+        .environment
+        .get("GENLOCK_LOG")
+        .cloned()
+        .unwrap_or_else(|| "error".to_owned());
+    logging::install(&config.logging, Some(&wish));
+    config.servers.retain(|_, server| server.enabled);
+    let cache = place.state_dir()?.join("schema-cache");
+    let gateway = Gateway::builder(config, Host::new(SystemTime::now, || [0; 16]))
+        .environment(place.environment.clone())
+        .schema_cache(cache)
+        .start();
+    let deadline = Instant::now() + args.timeout;
+    let mut waits = JoinSet::new();
+    for server in gateway.servers().iter().cloned() {
+        waits.spawn(async move { warmed(&server, deadline).await });
+    }
+    let mut outcomes = Vec::new();
+    while let Some(Ok(outcome)) = waits.join_next().await {
+        if place.format == Format::Text {
+            match &outcome.result {
+                Ok(tools) => println!(
+                    "ok      {}: {tools} tools, {:.1} s",
+                    outcome.name, outcome.seconds
+                ),
+                Err(reason) => println!("FAILED  {}: {reason}", outcome.name),
+            }
+        }
+        outcomes.push(outcome);
+    }
+    gateway.stop().await;
+    outcomes.sort_by(|a, b| a.name.cmp(&b.name));
+    if place.format == Format::Json {
+        let entries: Vec<_> = outcomes.iter().map(Outcome::to_json).collect();
+        println!("{}", serde_json::json!({ "servers": entries }));
+    }
+    let failed: Vec<&str> = outcomes
+        .iter()
+        .filter(|o| o.result.is_err())
+        .map(|o| o.name.as_str())
+        .collect();
+    if failed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Failure::new(
+        Exit::TryAgain,
+        "mcp_servers_unavailable",
+        anyhow!("did not connect: {}", failed.join(", ")),
+    ))
+}
+
+/// Waits until a server serves, or its first attempt has failed.
+async fn warmed(server: &Server, deadline: Instant) -> Outcome {
+    let began = Instant::now();
+    let mut watched = server.watch();
+    let decided = timeout_at(
+        deadline,
+        watched.wait_for(|snapshot| snapshot.ready || snapshot.last_error.is_some()),
+    )
+    .await;
+    let result = match decided {
+        Ok(Ok(snapshot)) if snapshot.ready => Ok(snapshot.tools),
+        Ok(Ok(snapshot)) => Err(snapshot.last_error.clone().unwrap_or_default()),
+        Ok(Err(_)) => Err("it was stopped".to_owned()),
+        Err(_) => Err("no answer in time".to_owned()),
+    };
+    Outcome {
+        name: server.name().to_owned(),
+        seconds: began.elapsed().as_secs_f64(),
+        result,
+    }
+}
+
+impl Outcome {
+    fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "name": self.name,
+            "ok": self.result.is_ok(),
+            "tools": self.result.as_ref().ok(),
+            "reason": self.result.as_ref().err(),
+            "seconds": self.seconds,
+        })
+    }
+}

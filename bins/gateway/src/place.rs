@@ -1,0 +1,128 @@
+//! Where the gateway's files are: what the arguments say, else what the environment says, else the usual places.
+
+use std::collections::BTreeMap;
+
+use anyhow::anyhow;
+use camino::{Utf8Path, Utf8PathBuf};
+use genlock_config::{Config, Finding, LoadError, Loaded, Severity, Variables};
+
+use crate::{
+    args::{Format, PlaceArgs},
+    failure::{Exit, Failure},
+};
+
+/// The environment and the places that follow from it.
+pub(crate) struct Place {
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) format: Format,
+    config: Option<Utf8PathBuf>,
+    state_dir: Option<Utf8PathBuf>,
+}
+
+impl Place {
+    pub(crate) fn new(args: PlaceArgs, environment: Vec<(String, String)>) -> Self {
+        let environment: BTreeMap<_, _> = environment.into_iter().collect();
+        Self {
+            environment,
+            format: args.format,
+            config: args.config,
+            state_dir: args.state_dir,
+        }
+    }
+
+    /// Returns a directory of the user: `$variable`, else the path below `$HOME`.
+    fn user_dir(&self, variable: &str, below_home: &str) -> Option<Utf8PathBuf> {
+        let own = self
+            .environment
+            .get(variable)
+            .filter(|dir| Utf8Path::new(dir).is_absolute());
+        let home = || self.environment.get("HOME").filter(|home| !home.is_empty());
+        own.map(Utf8PathBuf::from)
+            .or_else(|| Some(Utf8Path::new(home()?).join(below_home)))
+    }
+
+    /// Returns the config file; `None` where none was named and none is in the usual places.
+    pub(crate) fn config_file(&self) -> Option<Utf8PathBuf> {
+        if let Some(named) = &self.config {
+            return Some(named.clone());
+        }
+        let usual = self
+            .user_dir("XDG_CONFIG_HOME", ".config")
+            .map(|dir| dir.join("genlock/genlock.yaml"));
+        [Some(Utf8PathBuf::from("genlock.yaml")), usual]
+            .into_iter()
+            .flatten()
+            .find(|path| path.exists())
+    }
+
+    /// Returns the state directory.
+    ///
+    /// # Errors
+    /// Where neither an argument nor the environment leads to one.
+    pub(crate) fn state_dir(&self) -> Result<Utf8PathBuf, Failure> {
+        let usual = || {
+            self.user_dir("XDG_STATE_HOME", ".local/state")
+                .map(|dir| dir.join("genlock"))
+        };
+        self.state_dir.clone().or_else(usual).ok_or_else(|| {
+            Failure::new(
+                Exit::Usage,
+                "state_dir.unknown",
+                anyhow!("no state directory: $HOME is not set"),
+            )
+            .hint("name one with --state-dir DIR or GENLOCK_STATE_DIR")
+        })
+    }
+
+    /// Loads the config file, or the embedded default where there is none. Warnings go to standard error.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or has errors; every finding was printed.
+    pub(crate) fn load(&self) -> Result<(Config, Option<Utf8PathBuf>), Failure> {
+        let Some(path) = self.config_file() else {
+            return Ok((Config::embedded_default(), None));
+        };
+        let loaded = self
+            .load_file(&path)
+            .map_err(|error| self.failed(&path, error))?;
+        self.print_findings(&loaded.warnings);
+        Ok((loaded.config, Some(path)))
+    }
+
+    pub(crate) fn load_file(&self, path: &Utf8Path) -> Result<Loaded, LoadError> {
+        let variables: Variables = self.environment.clone().into_iter().collect();
+        genlock_config::load(path, &variables)
+    }
+
+    fn failed(&self, path: &Utf8Path, error: LoadError) -> Failure {
+        let code = error.code();
+        if self.format == Format::Text {
+            self.print_findings(error.findings());
+        }
+        let missing = matches!(&error, LoadError::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
+        let failure = Failure::new(
+            Exit::Config,
+            code,
+            anyhow::Error::new(error).context(format!("config {path}")),
+        );
+        if missing {
+            failure.hint("name another file with --config FILE")
+        } else {
+            failure.hint("`genlock check` lists every finding")
+        }
+    }
+
+    /// Prints findings to standard error, one a line, the hint below.
+    pub(crate) fn print_findings(&self, findings: &[Finding]) {
+        for finding in findings {
+            let word = match finding.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+            };
+            eprintln!("{word}: {finding} [{}]", finding.code);
+            if let Some(hint) = &finding.hint {
+                eprintln!("  hint: {hint}");
+            }
+        }
+    }
+}
