@@ -1,0 +1,163 @@
+//! The command line.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+
+use anyhow::{Context as _, anyhow};
+use clap::{Args, Parser, Subcommand};
+use tokio::runtime;
+
+use crate::process::cores::Layout;
+use crate::{campaign, floor, process, report, upstream};
+
+/// Exit code under `--check` where a target is missed or could not be measured.
+const EXIT_MISSED: u8 = 1;
+
+/// Measures what a call through the gateway costs.
+#[derive(Debug, Parser)]
+#[command(name = "genlock-bench", version)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The subcommands: the benchmark, and the processes that it starts.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Latency, throughput, CPU and memory of a call: direct, through the floor, through the gateway
+    Call(CallArgs),
+    /// A bare echo MCP server over HTTP
+    UpstreamHttp(UpstreamArgs),
+    /// A bare echo MCP server over stdin and stdout
+    UpstreamStdio(UpstreamArgs),
+    /// A bare pass-through proxy: the least that a hop on this stack costs
+    Floor(FloorArgs),
+}
+
+/// The arguments of `call`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CallArgs {
+    /// The gateway's release binary; without it only the direct path and the floor are measured
+    #[arg(long, value_name = "PATH")]
+    pub(crate) genlock: Option<PathBuf>,
+    /// Small calls per path and round
+    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) calls: u64,
+    /// 1 MiB calls per path and round
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) large_calls: u64,
+    /// `tools/list` requests per path and round
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) list_calls: u64,
+    /// Interleaved rounds
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(5..))]
+    pub(crate) rounds: u32,
+    /// Numbers of concurrent keep-alive clients
+    #[arg(long, value_name = "N,N", default_value = "1,64", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub(crate) clients: Vec<u16>,
+    /// Bytes of text in the large result
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    pub(crate) payload: usize,
+    /// Tools of the upstream whose list is read
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) tools: usize,
+    /// Worker threads of the floor's runtime; 0 is a single-threaded runtime, default is one per core
+    #[arg(long, value_name = "N")]
+    pub(crate) floor_workers: Option<usize>,
+    /// Where the processes of the small calls run; each layout is measured by itself
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LAYOUT,LAYOUT",
+        default_value = "apart,together",
+        value_delimiter = ','
+    )]
+    pub(crate) layouts: Vec<Layout>,
+    /// Runs the gateway without auth (F3 and F5 ask for auth)
+    #[arg(long)]
+    pub(crate) no_auth: bool,
+    /// Prints all figures as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Exits with 1 if a target is missed or could not be measured
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// The arguments of the upstreams.
+#[derive(Debug, Args)]
+pub(crate) struct UpstreamArgs {
+    /// How many tools the server lists (`echo` and `big` included, which are always there)
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) tools: usize,
+}
+
+/// The arguments of the floor.
+#[derive(Debug, Args)]
+pub(crate) struct FloorArgs {
+    /// Where requests go
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) upstream: SocketAddr,
+    /// Worker threads; 0 is a single-threaded runtime, default is one per core
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<usize>,
+}
+
+impl Command {
+    /// Runs the subcommand.
+    ///
+    /// # Errors
+    /// Whatever kept it from finishing; a missed target is an exit code, not an error.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Call(args) => return call(args),
+            Self::UpstreamHttp(args) => {
+                process::end_with_parent()?;
+                let runtime = runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                runtime.block_on(upstream::http::run(args.tools))?;
+            }
+            Self::UpstreamStdio(args) => upstream::stdio::run(args.tools)?,
+            Self::Floor(args) => {
+                process::end_with_parent()?;
+                floor::runtime(args.workers)?.block_on(floor::run(args.upstream))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Takes the figures on a thread with a runtime of its own, then prints them.
+fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
+    let (json, check) = (args.json, args.check);
+    let load = thread::Builder::new()
+        .name("load".to_owned())
+        .spawn(move || {
+            let runtime = runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(campaign::run(&args))
+        });
+    let figures = load.context("start the load thread")?;
+    let figures = figures
+        .join()
+        .map_err(|_| anyhow!("the load thread panicked"))??;
+    let verdicts = report::targets::verdicts(&figures);
+    let mut stdout = io::stdout().lock();
+    if json {
+        report::json::write(&mut stdout, &figures, &verdicts)?;
+    } else {
+        report::table::write(&mut stdout, &figures, &verdicts)?;
+    }
+    let missed = verdicts.iter().any(report::targets::Verdict::missed);
+    Ok(if check && missed {
+        ExitCode::from(EXIT_MISSED)
+    } else {
+        ExitCode::SUCCESS
+    })
+}

@@ -1,0 +1,121 @@
+//! One client: one keep-alive connection, one call at a time.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Collected, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::answer;
+use super::template::Template;
+
+/// A keep-alive connection to an MCP endpoint.
+pub(crate) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+}
+
+/// An answer, as it came.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    /// In pieces: joining them is not what is measured.
+    body: Collected<Bytes>,
+}
+
+// === impl Connection ===
+
+impl Connection {
+    /// Connects; `drivers` holds the task that moves the connection's bytes.
+    ///
+    /// # Errors
+    /// Nothing listens at `address`.
+    pub(crate) async fn open(
+        address: SocketAddr,
+        drivers: &mut JoinSet<()>,
+    ) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address)
+            .await
+            .with_context(|| format!("connect to {address}"))?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        // Its error is also the error of the call that waits for an answer.
+        drivers.spawn(async move { drop(connection.await) });
+        Ok(Self { sender })
+    }
+
+    /// Makes one call and returns its time; the answer is checked after the clock has stopped.
+    ///
+    /// # Errors
+    /// The connection breaks, or the answer is not the expected one.
+    pub(crate) async fn call(&mut self, template: &Template, id: u64) -> anyhow::Result<Duration> {
+        let mut body = Vec::with_capacity(512);
+        template.write_body(id, &mut body);
+        let mut request = Request::new(Full::from(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = Uri::from_static("/mcp");
+        *request.headers_mut() = template.headers().clone();
+
+        let start = Instant::now();
+        let answer = self.exchange(request).await?;
+        let taken = start.elapsed();
+
+        verify(answer, template, id)?;
+        Ok(taken)
+    }
+
+    /// Asks for `path` and returns the status.
+    ///
+    /// # Errors
+    /// The connection breaks.
+    pub(crate) async fn get(&mut self, host: &str, path: &str) -> anyhow::Result<StatusCode> {
+        let request = Request::get(path)
+            .header(HOST, host)
+            .body(Full::default())?;
+        Ok(self.exchange(request).await?.status)
+    }
+
+    /// Sends a request and reads the answer to its last byte.
+    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
+        self.sender
+            .ready()
+            .await
+            .context("the connection was closed")?;
+        let response = self
+            .sender
+            .send_request(request)
+            .await
+            .context("send a request")?;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.context("read an answer")?;
+        Ok(Answer {
+            status: parts.status,
+            headers: parts.headers,
+            body,
+        })
+    }
+}
+
+/// Checks the answer, be it JSON or a stream of events.
+fn verify(answer: Answer, template: &Template, id: u64) -> anyhow::Result<()> {
+    let expected = template.expected(id);
+    let body = answer.body.to_bytes();
+    let kind = answer
+        .headers
+        .get(CONTENT_TYPE)
+        .map_or(&[][..], HeaderValue::as_bytes);
+    if kind.starts_with(b"text/event-stream") {
+        let message = answer::last_event(&body).context("the stream held no message")?;
+        answer::check(&message, id, &expected)?;
+    } else {
+        answer::check(&body, id, &expected).with_context(|| format!("HTTP {}", answer.status))?;
+    }
+    ensure!(answer.status == StatusCode::OK, "HTTP {}", answer.status);
+    Ok(())
+}
