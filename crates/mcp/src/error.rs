@@ -41,7 +41,11 @@ pub struct RpcError {
 impl RpcError {
     /// Makes an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
     }
 
     /// Adds data.
@@ -53,7 +57,10 @@ impl RpcError {
 
     /// Makes the error of a method that is not served.
     pub fn method_not_found(method: &str) -> Self {
-        Self::new(code::METHOD_NOT_FOUND, format!("method not found: {}", escape_text(method)))
+        Self::new(
+            code::METHOD_NOT_FOUND,
+            format!("method not found: {}", escape_text(method)),
+        )
     }
 
     /// Makes the error of wrong parameters.
@@ -70,7 +77,11 @@ impl RpcError {
             #[serde(skip_serializing_if = "Option::is_none")]
             data: Option<&'a RawJson>,
         }
-        RawJson::encode(&Object { code: self.code, message: &self.message, data: self.data.as_ref() })
+        RawJson::encode(&Object {
+            code: self.code,
+            message: &self.message,
+            data: self.data.as_ref(),
+        })
     }
 }
 
@@ -84,7 +95,8 @@ pub fn escape_text(text: &str) -> String {
             out.push('…');
             break;
         }
-        let hidden = c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        let hidden = c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
         if hidden {
             out.extend(c.escape_unicode());
         } else {
@@ -101,9 +113,15 @@ mod tests {
     #[test]
     fn an_error_object_has_data_only_where_there_is_some() {
         let error = RpcError::new(-32602, "no");
-        assert_eq!(error.to_raw().as_bytes(), br#"{"code":-32602,"message":"no"}"#);
+        assert_eq!(
+            error.to_raw().as_bytes(),
+            br#"{"code":-32602,"message":"no"}"#
+        );
         let error = error.with_data(&[1]);
-        assert_eq!(error.to_raw().as_bytes(), br#"{"code":-32602,"message":"no","data":[1]}"#);
+        assert_eq!(
+            error.to_raw().as_bytes(),
+            br#"{"code":-32602,"message":"no","data":[1]}"#
+        );
     }
 
     #[test]

@@ -28,7 +28,10 @@ pub fn mismatch(message: impl Into<String>) -> RpcError {
 ///
 /// # Errors
 /// -32020 where the header is repeated or its value cannot be decoded.
-pub fn single(headers: &HeaderMap, name: impl AsHeaderName + Copy + AsRef<str>) -> Result<Option<String>, RpcError> {
+pub fn single(
+    headers: &HeaderMap,
+    name: impl AsHeaderName + Copy + AsRef<str>,
+) -> Result<Option<String>, RpcError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else {
         return Ok(None);
@@ -37,7 +40,8 @@ pub fn single(headers: &HeaderMap, name: impl AsHeaderName + Copy + AsRef<str>) 
         return Err(mismatch(format!("header `{}` is repeated", name.as_ref())));
     }
     let text = value.to_str().ok().map(str::trim).and_then(decode);
-    text.map(Some).ok_or_else(|| mismatch(format!("header `{}` is malformed", name.as_ref())))
+    text.map(Some)
+        .ok_or_else(|| mismatch(format!("header `{}` is malformed", name.as_ref())))
 }
 
 /// Encodes a text as a header value: as it is where that is unambiguous, else as base64 between the sentinels.
@@ -57,10 +61,16 @@ pub fn encode(text: &str) -> HeaderValue {
 
 /// Decodes a header value; `None` where it begins as base64 between the sentinels and is none.
 pub fn decode(value: &str) -> Option<String> {
-    let Some(inner) = value.strip_prefix(SENTINEL_START).and_then(|rest| rest.strip_suffix(SENTINEL_END)) else {
+    let Some(inner) = value
+        .strip_prefix(SENTINEL_START)
+        .and_then(|rest| rest.strip_suffix(SENTINEL_END))
+    else {
         return Some(value.to_owned());
     };
-    STANDARD.decode(inner).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+    STANDARD
+        .decode(inner)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok())
 }
 
 #[cfg(test)]
@@ -84,7 +94,10 @@ mod tests {
         headers.append(NAME, HeaderValue::from_static(" a\t"));
         assert_eq!(single(&headers, &NAME), Ok(Some("a".to_owned())));
         headers.append(NAME, HeaderValue::from_static("a"));
-        assert_eq!(single(&headers, &NAME).unwrap_err().code, code::HEADER_MISMATCH);
+        assert_eq!(
+            single(&headers, &NAME).unwrap_err().code,
+            code::HEADER_MISMATCH
+        );
     }
 
     proptest! {

@@ -4,6 +4,7 @@
 //! apart. This crate owns framing and the rules of the protocol's revisions. It knows nothing of configuration, of
 //! names of servers or of who calls, and it starts no process. See `docs/architecture.md`.
 
+pub mod body;
 pub mod client;
 pub mod error;
 pub mod headers;
@@ -13,7 +14,6 @@ pub mod meta;
 pub mod server;
 pub mod sse;
 
-mod body;
 mod object;
 mod params;
 mod raw;

@@ -33,7 +33,18 @@ pub struct LineReader<R> {
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Reads lines of at most `limit` bytes.
     pub fn new(reader: R, limit: usize) -> Self {
-        Self { reader, buffer: BytesMut::new(), searched: 0, limit, overlong: None }
+        Self {
+            reader,
+            buffer: BytesMut::new(),
+            searched: 0,
+            limit,
+            overlong: None,
+        }
+    }
+
+    /// Returns what was read ahead, and the pipe.
+    pub fn into_inner(self) -> (Bytes, R) {
+        (self.buffer.freeze(), self.reader)
     }
 
     /// Returns the next line that is not blank, or `None` at the end of the input.
@@ -56,7 +67,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     fn cut(&mut self) -> Option<Line> {
-        while let Some(found) = self.buffer.get(self.searched..).and_then(|new| memchr::memchr(b'\n', new)) {
+        while let Some(found) = self
+            .buffer
+            .get(self.searched..)
+            .and_then(|new| memchr::memchr(b'\n', new))
+        {
             let line = self.buffer.split_to(self.searched + found).freeze();
             self.buffer.advance(1);
             self.searched = 0;
@@ -112,7 +127,10 @@ mod tests {
 
     #[tokio::test]
     async fn lines_are_cut_at_newlines_and_blank_ones_passed_over() {
-        assert_eq!(read(b"a\n\n \r\nb\nlast", 10).await, [whole("a"), whole("b"), whole("last")]);
+        assert_eq!(
+            read(b"a\n\n \r\nb\nlast", 10).await,
+            [whole("a"), whole("b"), whole("last")]
+        );
     }
 
     #[tokio::test]

@@ -98,20 +98,28 @@ impl ParseError {
     /// Returns the JSON-RPC error that answers the bytes.
     pub fn to_rpc(&self) -> RpcError {
         let code = match &self.reason {
-            ParseReason::Json(JsonError::DuplicateKey) | ParseReason::Shape(_) => code::INVALID_REQUEST,
+            ParseReason::Json(JsonError::DuplicateKey) | ParseReason::Shape(_) => {
+                code::INVALID_REQUEST
+            }
             ParseReason::Json(_) => code::PARSE_ERROR,
         };
         RpcError::new(code, self.to_string())
     }
 
     fn shape(id: Option<RequestId>, what: &'static str) -> Self {
-        Self { id, reason: ParseReason::Shape(what) }
+        Self {
+            id,
+            reason: ParseReason::Shape(what),
+        }
     }
 }
 
 impl From<JsonError> for ParseError {
     fn from(error: JsonError) -> Self {
-        Self { id: None, reason: error.into() }
+        Self {
+            id: None,
+            reason: error.into(),
+        }
     }
 }
 
@@ -150,7 +158,10 @@ impl Message {
         let mut object = RawObject::parse(raw)?;
         let id = object.remove("id");
         let refuse = |what| Err(ParseError::shape(id.clone(), what));
-        if object.get("jsonrpc").is_none_or(|version| version.as_bytes() != b"\"2.0\"") {
+        if object
+            .get("jsonrpc")
+            .is_none_or(|version| version.as_bytes() != b"\"2.0\"")
+        {
             return refuse("`jsonrpc` must be \"2.0\"");
         }
         let Some(method) = object.remove("method") else {
@@ -159,10 +170,19 @@ impl Message {
         let Some(method) = method.as_string() else {
             return refuse("`method` must be a string");
         };
-        let params = match object.remove("params").map(|params| RawObject::parse(&params)).transpose() {
+        let params = match object
+            .remove("params")
+            .map(|params| RawObject::parse(&params))
+            .transpose()
+        {
             Ok(params) => params.unwrap_or_default(),
             Err(JsonError::WrongType { .. }) => return refuse("`params` must be an object"),
-            Err(error) => return Err(ParseError { id, reason: error.into() }),
+            Err(error) => {
+                return Err(ParseError {
+                    id,
+                    reason: error.into(),
+                });
+            }
         };
         Ok(match id {
             Some(id) => Self::Request(Request { id, method, params }),
@@ -174,12 +194,25 @@ impl Message {
         let outcome = match (object.remove("result"), object.remove("error")) {
             (Some(result), None) => Outcome::Result(result),
             (None, Some(error)) if error.is_object() => Outcome::Error(error),
-            (None, None) => return Err(ParseError::shape(id, "neither `method` nor `result` nor `error`")),
-            _ => return Err(ParseError::shape(id, "`result` and `error` exclude each other")),
+            (None, None) => {
+                return Err(ParseError::shape(
+                    id,
+                    "neither `method` nor `result` nor `error`",
+                ));
+            }
+            _ => {
+                return Err(ParseError::shape(
+                    id,
+                    "`result` and `error` exclude each other",
+                ));
+            }
         };
         match (id, &outcome) {
             (Some(id), _) => Ok(Self::Response(Response { id, outcome })),
-            (None, Outcome::Error(_)) => Ok(Self::Response(Response { id: RawJson::NULL, outcome })),
+            (None, Outcome::Error(_)) => Ok(Self::Response(Response {
+                id: RawJson::NULL,
+                outcome,
+            })),
             (None, _) => Err(ParseError::shape(None, "a result without an `id`")),
         }
     }
@@ -200,7 +233,9 @@ impl Request {
     /// Encodes the request.
     pub fn to_wire(&self) -> Wire {
         let mut wire = Wire::new();
-        wire.push_text("{\"jsonrpc\":\"2.0\",\"id\":").push(&self.id).push_text(",\"method\":");
+        wire.push_text("{\"jsonrpc\":\"2.0\",\"id\":")
+            .push(&self.id)
+            .push_text(",\"method\":");
         write_call(&mut wire, &self.method, &self.params);
         wire
     }
@@ -211,7 +246,10 @@ impl Request {
 impl Notification {
     /// Makes a notification.
     pub fn new(method: impl Into<String>, params: RawObject) -> Self {
-        Self { method: method.into(), params }
+        Self {
+            method: method.into(),
+            params,
+        }
     }
 
     /// Encodes the notification.
@@ -236,23 +274,33 @@ fn write_call(wire: &mut Wire, method: &str, params: &RawObject) {
 impl Response {
     /// Answers with a result.
     pub fn result(id: RequestId, result: RawJson) -> Self {
-        Self { id, outcome: Outcome::Result(result) }
+        Self {
+            id,
+            outcome: Outcome::Result(result),
+        }
     }
 
     /// Answers with the fields of a result.
     pub fn object(id: RequestId, result: RawObject) -> Self {
-        Self { id, outcome: Outcome::Object(result) }
+        Self {
+            id,
+            outcome: Outcome::Object(result),
+        }
     }
 
     /// Answers with an error.
     pub fn error(id: RequestId, error: &RpcError) -> Self {
-        Self { id, outcome: Outcome::Error(error.to_raw()) }
+        Self {
+            id,
+            outcome: Outcome::Error(error.to_raw()),
+        }
     }
 
     /// Encodes the answer.
     pub fn to_wire(&self) -> Wire {
         let mut wire = Wire::new();
-        wire.push_text("{\"jsonrpc\":\"2.0\",\"id\":").push(&self.id);
+        wire.push_text("{\"jsonrpc\":\"2.0\",\"id\":")
+            .push(&self.id);
         match &self.outcome {
             Outcome::Result(result) => wire.push_text(",\"result\":").push(result),
             Outcome::Object(result) => wire.push_text(",\"result\":").push_object(result),
@@ -306,23 +354,53 @@ mod tests {
             ("[]", None, code::INVALID_REQUEST),
             ("7", None, code::PARSE_ERROR),
             (r#"{"id":1,"method":"m"}"#, Some("1"), code::INVALID_REQUEST),
-            (r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#, Some("1"), code::INVALID_REQUEST),
-            (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, Some("1"), code::INVALID_REQUEST),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}"#, Some("1"), code::INVALID_REQUEST),
-            (r#"{"jsonrpc":"2.0","id":1}"#, Some("1"), code::INVALID_REQUEST),
-            (r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#, Some("1"), code::INVALID_REQUEST),
-            (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#, None, code::INVALID_REQUEST),
+            (
+                r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
+                Some("1"),
+                code::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+                Some("1"),
+                code::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}"#,
+                Some("1"),
+                code::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1}"#,
+                Some("1"),
+                code::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#,
+                Some("1"),
+                code::INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#,
+                None,
+                code::INVALID_REQUEST,
+            ),
         ];
         for (text, id, code) in table {
             let error = Incoming::parse(text).unwrap_err();
-            assert_eq!(error.id.as_ref().map(|id| id.as_bytes()), id.map(str::as_bytes), "{text}");
+            assert_eq!(
+                error.id.as_ref().map(|id| id.as_bytes()),
+                id.map(str::as_bytes),
+                "{text}"
+            );
             assert_eq!(error.to_rpc().code, code, "{text}");
         }
     }
 
     #[test]
     fn a_batch_keeps_its_good_messages_beside_the_bad_ones() {
-        let Ok(Incoming::Batch(items)) = Incoming::parse(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},3]"#) else {
+        let Ok(Incoming::Batch(items)) =
+            Incoming::parse(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},3]"#)
+        else {
             panic!("expected a batch");
         };
         assert!(items[0].is_ok() && items[1].is_err() && items.len() == 2);

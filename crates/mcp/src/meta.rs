@@ -51,22 +51,26 @@ pub fn claim(params: &RawObject) -> Result<Claim, RpcError> {
     let Some(meta) = params.get("_meta") else {
         return Ok(Claim::Legacy);
     };
-    let meta = RawObject::parse(meta).map_err(|error| RpcError::invalid_params(format!("`_meta`: {error}")))?;
+    let meta = RawObject::parse(meta)
+        .map_err(|error| RpcError::invalid_params(format!("`_meta`: {error}")))?;
     let Some(version) = meta.get(PROTOCOL_VERSION) else {
         return Ok(Claim::Legacy);
     };
-    let version = version
-        .as_string()
-        .ok_or_else(|| RpcError::invalid_params(format!("`_meta[\"{PROTOCOL_VERSION}\"]` must be a string")))?;
+    let version = version.as_string().ok_or_else(|| {
+        RpcError::invalid_params(format!("`_meta[\"{PROTOCOL_VERSION}\"]` must be a string"))
+    })?;
     let known = ProtocolVersion::from_date(&version).filter(|version| version.era() == Era::Modern);
     let Some(version) = known else {
         return Err(unsupported_version(&version));
     };
     match meta.get(CLIENT_CAPABILITIES) {
-        Some(capabilities) if capabilities.is_object() => {
-            Ok(Claim::Modern(ModernMeta { version, capabilities: capabilities.clone() }))
-        }
-        Some(_) => Err(RpcError::invalid_params(format!("`_meta[\"{CLIENT_CAPABILITIES}\"]` must be an object"))),
+        Some(capabilities) if capabilities.is_object() => Ok(Claim::Modern(ModernMeta {
+            version,
+            capabilities: capabilities.clone(),
+        })),
+        Some(_) => Err(RpcError::invalid_params(format!(
+            "`_meta[\"{CLIENT_CAPABILITIES}\"]` must be an object"
+        ))),
         None => Err(missing_key(CLIENT_CAPABILITIES)),
     }
 }
@@ -78,7 +82,10 @@ pub fn missing_key(key: &str) -> RpcError {
 
 /// Makes the error of a revision that is not served.
 pub fn unsupported_version(requested: &str) -> RpcError {
-    let supported: Vec<_> = ProtocolVersion::SERVED.iter().map(|version| version.as_str()).collect();
+    let supported: Vec<_> = ProtocolVersion::SERVED
+        .iter()
+        .map(|version| version.as_str())
+        .collect();
     RpcError::new(code::UNSUPPORTED_VERSION, "unsupported protocol version")
         .with_data(&serde_json::json!({"supported": supported, "requested": requested}))
 }
@@ -132,23 +139,38 @@ mod tests {
         let modern = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
             "io.modelcontextprotocol/clientCapabilities":{"sampling":{}}}}"#;
         let capabilities = RawJson::parse(r#"{"sampling":{}}"#).unwrap();
-        let meta = ModernMeta { version: ProtocolVersion::V2026_07_28, capabilities };
+        let meta = ModernMeta {
+            version: ProtocolVersion::V2026_07_28,
+            capabilities,
+        };
         assert_eq!(claim(&params(modern)), Ok(Claim::Modern(meta)));
         assert_eq!(claim(&params("{}")), Ok(Claim::Legacy));
-        assert_eq!(claim(&params(r#"{"_meta":{"progressToken":1}}"#)), Ok(Claim::Legacy));
+        assert_eq!(
+            claim(&params(r#"{"_meta":{"progressToken":1}}"#)),
+            Ok(Claim::Legacy)
+        );
     }
 
     #[test]
     fn missing_and_malformed_keys_have_their_codes() {
         let table = [
             (r#"{"_meta":7}"#, code::INVALID_PARAMS),
-            (r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":7}}"#, code::INVALID_PARAMS),
-            (r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#, code::INVALID_PARAMS),
+            (
+                r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":7}}"#,
+                code::INVALID_PARAMS,
+            ),
+            (
+                r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#,
+                code::INVALID_PARAMS,
+            ),
             (
                 r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]}}"#,
                 code::INVALID_PARAMS,
             ),
-            (r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}"#, code::UNSUPPORTED_VERSION),
+            (
+                r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}"#,
+                code::UNSUPPORTED_VERSION,
+            ),
         ];
         for (text, code) in table {
             assert_eq!(claim(&params(text)).unwrap_err().code, code, "{text}");
@@ -160,7 +182,10 @@ mod tests {
         let mut rewritten = params(
             r#"{"name":"x","_meta":{"traceparent":"00-1","io.modelcontextprotocol/clientInfo":{},"progressToken":"a","own":1.0}}"#,
         );
-        let hop = Hop { progress_token: Some(RawJson::parse("7").unwrap()), modern: None };
+        let hop = Hop {
+            progress_token: Some(RawJson::parse("7").unwrap()),
+            modern: None,
+        };
         rewrite(&mut rewritten, &hop);
         assert_eq!(
             rewritten.to_raw().as_bytes(),
@@ -168,7 +193,10 @@ mod tests {
         );
 
         rewrite(&mut rewritten, &Hop::default());
-        assert_eq!(rewritten.to_raw().as_bytes(), br#"{"name":"x","_meta":{"traceparent":"00-1","own":1.0}}"#);
+        assert_eq!(
+            rewritten.to_raw().as_bytes(),
+            br#"{"name":"x","_meta":{"traceparent":"00-1","own":1.0}}"#
+        );
 
         let mut bare = params(r#"{"_meta":{"progressToken":1}}"#);
         rewrite(&mut bare, &Hop::default());

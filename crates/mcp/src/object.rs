@@ -72,8 +72,15 @@ impl RawObject {
     }
 
     fn append(&mut self, key: RawJson, value: RawJson) -> Result<(), JsonError> {
-        let decoded = key.as_bytes().contains(&b'\\').then(|| key.as_string().unwrap_or_default());
-        let field = Field { key, decoded, value };
+        let decoded = key
+            .as_bytes()
+            .contains(&b'\\')
+            .then(|| key.as_string().unwrap_or_default());
+        let field = Field {
+            key,
+            decoded,
+            value,
+        };
         if self.fields.iter().any(|other| other.name() == field.name()) {
             return Err(JsonError::DuplicateKey);
         }
@@ -83,7 +90,10 @@ impl RawObject {
 
     /// Returns the value of a field.
     pub fn get(&self, name: &str) -> Option<&RawJson> {
-        self.fields.iter().find(|field| field.is_called(name)).map(|field| &field.value)
+        self.fields
+            .iter()
+            .find(|field| field.is_called(name))
+            .map(|field| &field.value)
     }
 
     /// Returns the text of a field that is a string.
@@ -103,7 +113,11 @@ impl RawObject {
             None => {
                 let key = RawJson::string(name);
                 let decoded = key.as_bytes().contains(&b'\\').then(|| name.to_owned());
-                self.fields.push(Field { key, decoded, value });
+                self.fields.push(Field {
+                    key,
+                    decoded,
+                    value,
+                });
             }
         }
     }
@@ -176,13 +190,25 @@ mod tests {
     #[test]
     fn fields_keep_order_and_bytes() {
         let parsed = object("{ \"z\" : 1.0, \"a\":{ \"k\": [1 ,2]},\"\\u006e\":40e400 }").unwrap();
-        assert_eq!(parsed.to_raw().as_bytes(), b"{\"z\":1.0,\"a\":{ \"k\": [1 ,2]},\"\\u006e\":40e400}");
+        assert_eq!(
+            parsed.to_raw().as_bytes(),
+            b"{\"z\":1.0,\"a\":{ \"k\": [1 ,2]},\"\\u006e\":40e400}"
+        );
     }
 
     #[test]
     fn a_key_written_with_escapes_is_found_and_cannot_hide_a_duplicate() {
-        assert_eq!(object("{\"\\u006eame\":\"x\"}").unwrap().get_string("name").as_deref(), Some("x"));
-        assert_eq!(object("{\"name\":1,\"n\\u0061me\":2}"), Err(JsonError::DuplicateKey));
+        assert_eq!(
+            object("{\"\\u006eame\":\"x\"}")
+                .unwrap()
+                .get_string("name")
+                .as_deref(),
+            Some("x")
+        );
+        assert_eq!(
+            object("{\"name\":1,\"n\\u0061me\":2}"),
+            Err(JsonError::DuplicateKey)
+        );
     }
 
     #[test]
@@ -196,7 +222,10 @@ mod tests {
 
     #[test]
     fn only_an_object_has_fields() {
-        assert_eq!(object("[1]"), Err(JsonError::WrongType { expected: "object" }));
+        assert_eq!(
+            object("[1]"),
+            Err(JsonError::WrongType { expected: "object" })
+        );
         assert!(object("{}").unwrap().is_empty());
     }
 }

@@ -14,9 +14,26 @@ const ANNOTATION: &str = "x-mcp-header";
 
 /// The keywords below which a schema stands whose place no chain of `properties` reaches.
 const OTHER_SUBSCHEMAS: [&str; 20] = [
-    "$defs", "additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "definitions", "dependentSchemas",
-    "else", "if", "items", "not", "oneOf", "patternProperties", "prefixItems", "propertyNames", "then",
-    "unevaluatedItems", "unevaluatedProperties", "additionalItems",
+    "$defs",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "contains",
+    "contentSchema",
+    "definitions",
+    "dependentSchemas",
+    "else",
+    "if",
+    "items",
+    "not",
+    "oneOf",
+    "patternProperties",
+    "prefixItems",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "additionalItems",
 ];
 
 /// The arguments of one tool that its schema marks with `x-mcp-header`.
@@ -77,12 +94,19 @@ impl ParamHeaders {
     }
 
     /// `path` leads to the schema by `properties` alone, or is `None` where it does not.
-    fn walk(&mut self, schema: &Value, mut path: Option<&mut Vec<String>>) -> Result<(), AnnotationError> {
+    fn walk(
+        &mut self,
+        schema: &Value,
+        mut path: Option<&mut Vec<String>>,
+    ) -> Result<(), AnnotationError> {
         let Value::Object(keywords) = schema else {
             return Ok(());
         };
         if let Some(annotation) = keywords.get(ANNOTATION) {
-            let path = path.as_deref().filter(|path| !path.is_empty()).ok_or(AnnotationError::Place)?;
+            let path = path
+                .as_deref()
+                .filter(|path| !path.is_empty())
+                .ok_or(AnnotationError::Place)?;
             self.add(annotation, keywords.get("type"), path)?;
         }
         if let Some(Value::Object(properties)) = keywords.get("properties") {
@@ -99,10 +123,13 @@ impl ParamHeaders {
         }
         for keyword in OTHER_SUBSCHEMAS {
             match keywords.get(keyword) {
-                Some(Value::Array(schemas)) => schemas.iter().try_for_each(|schema| self.walk(schema, None))?,
+                Some(Value::Array(schemas)) => schemas
+                    .iter()
+                    .try_for_each(|schema| self.walk(schema, None))?,
                 Some(Value::Object(map)) => {
                     self.walk(&Value::Object(map.clone()), None)?;
-                    map.values().try_for_each(|schema| self.walk(schema, None))?;
+                    map.values()
+                        .try_for_each(|schema| self.walk(schema, None))?;
                 }
                 Some(_) | None => {}
             }
@@ -110,20 +137,37 @@ impl ParamHeaders {
         Ok(())
     }
 
-    fn add(&mut self, annotation: &Value, kind: Option<&Value>, path: &[String]) -> Result<(), AnnotationError> {
+    fn add(
+        &mut self,
+        annotation: &Value,
+        kind: Option<&Value>,
+        path: &[String],
+    ) -> Result<(), AnnotationError> {
         let property = || path.join(".");
         let header = annotation
             .as_str()
             .filter(|name| !name.is_empty())
             .and_then(|name| HeaderName::try_from(format!("{PARAM_PREFIX}{name}")).ok())
-            .ok_or_else(|| AnnotationError::Name { property: property() })?;
-        if !matches!(kind.and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
-            return Err(AnnotationError::Type { property: property() });
+            .ok_or_else(|| AnnotationError::Name {
+                property: property(),
+            })?;
+        if !matches!(
+            kind.and_then(Value::as_str),
+            Some("string" | "integer" | "boolean")
+        ) {
+            return Err(AnnotationError::Type {
+                property: property(),
+            });
         }
         if self.params.iter().any(|param| param.header == header) {
-            return Err(AnnotationError::Repeated { property: property() });
+            return Err(AnnotationError::Repeated {
+                property: property(),
+            });
         }
-        self.params.push(Param { header, path: path.to_vec() });
+        self.params.push(Param {
+            header,
+            path: path.to_vec(),
+        });
         Ok(())
     }
 
@@ -134,7 +178,12 @@ impl ParamHeaders {
 
     /// Returns the headers for a call with these arguments; absent and `null` arguments have none.
     pub fn values(&self, arguments: Option<&RawJson>) -> Vec<(HeaderName, HeaderValue)> {
-        let with_text = |param: &Param| Some((param.header.clone(), headers::encode(&text_at(arguments, &param.path)?)));
+        let with_text = |param: &Param| {
+            Some((
+                param.header.clone(),
+                headers::encode(&text_at(arguments, &param.path)?),
+            ))
+        };
         self.params.iter().filter_map(with_text).collect()
     }
 
@@ -146,12 +195,25 @@ impl ParamHeaders {
     pub fn check(&self, received: &HeaderMap, arguments: Option<&RawJson>) -> Result<(), RpcError> {
         for param in &self.params {
             let name = param.header.as_str();
-            match (headers::single(received, &param.header)?, text_at(arguments, &param.path)) {
+            match (
+                headers::single(received, &param.header)?,
+                text_at(arguments, &param.path),
+            ) {
                 (None, None) => {}
                 (Some(header), Some(argument)) if same(&header, &argument) => {}
-                (Some(_), Some(_)) => return Err(headers::mismatch(format!("header `{name}` differs from the argument"))),
-                (Some(_), None) => return Err(headers::mismatch(format!("header `{name}` has no argument"))),
-                (None, Some(_)) => return Err(headers::mismatch(format!("header `{name}` is missing"))),
+                (Some(_), Some(_)) => {
+                    return Err(headers::mismatch(format!(
+                        "header `{name}` differs from the argument"
+                    )));
+                }
+                (Some(_), None) => {
+                    return Err(headers::mismatch(format!(
+                        "header `{name}` has no argument"
+                    )));
+                }
+                (None, Some(_)) => {
+                    return Err(headers::mismatch(format!("header `{name}` is missing")));
+                }
             }
         }
         Ok(())
@@ -167,13 +229,16 @@ fn text_at(arguments: Option<&RawJson>, path: &[String]) -> Option<String> {
     if value.is_null() {
         return None;
     }
-    value.as_string().or_else(|| String::from_utf8(value.as_bytes().to_vec()).ok())
+    value
+        .as_string()
+        .or_else(|| String::from_utf8(value.as_bytes().to_vec()).ok())
 }
 
 /// Compares texts, and numbers by their value (`1.0` in the body is the integer 1).
 fn same(header: &str, argument: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok().filter(|n| n.is_finite());
-    header == argument || matches!((number(header), number(argument)), (Some(a), Some(b)) if a == b && a.abs() < 9e15)
+    header == argument
+        || matches!((number(header), number(argument)), (Some(a), Some(b)) if a == b && a.abs() < 9e15)
 }
 
 #[cfg(test)]
@@ -192,17 +257,27 @@ mod tests {
     #[test]
     fn marked_arguments_travel_in_headers() {
         let headers = compile(SCHEMA).unwrap();
-        let arguments = RawJson::parse(r#"{"region":"Köln","page":{"size":20},"x-mcp-header":"no"}"#).unwrap();
+        let arguments =
+            RawJson::parse(r#"{"region":"Köln","page":{"size":20},"x-mcp-header":"no"}"#).unwrap();
         let mut values = headers.values(Some(&arguments));
         values.sort_by_key(|(name, _)| name.to_string());
         assert_eq!(
             values,
             [
-                (HeaderName::from_static("mcp-param-page-size"), HeaderValue::from_static("20")),
-                (HeaderName::from_static("mcp-param-region"), HeaderValue::from_static("=?base64?S8O2bG4=?=")),
+                (
+                    HeaderName::from_static("mcp-param-page-size"),
+                    HeaderValue::from_static("20")
+                ),
+                (
+                    HeaderName::from_static("mcp-param-region"),
+                    HeaderValue::from_static("=?base64?S8O2bG4=?=")
+                ),
             ]
         );
-        assert_eq!(headers.values(Some(&RawJson::parse(r#"{"region":null}"#).unwrap())), []);
+        assert_eq!(
+            headers.values(Some(&RawJson::parse(r#"{"region":null}"#).unwrap())),
+            []
+        );
     }
 
     #[test]
@@ -210,16 +285,29 @@ mod tests {
         let headers = compile(SCHEMA).unwrap();
         let arguments = RawJson::parse(r#"{"region":"eu","page":{"size":1.0}}"#).unwrap();
         let received = |pairs: &[(&'static str, &'static str)]| {
-            pairs.iter().map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect::<HeaderMap>()
+            pairs
+                .iter()
+                .map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v)))
+                .collect::<HeaderMap>()
         };
-        let good = received(&[("mcp-param-region", "eu"), ("mcp-param-page-size", "1"), ("mcp-param-other", "x")]);
+        let good = received(&[
+            ("mcp-param-region", "eu"),
+            ("mcp-param-page-size", "1"),
+            ("mcp-param-other", "x"),
+        ]);
         assert_eq!(headers.check(&good, Some(&arguments)), Ok(()));
         for bad in [
             received(&[("mcp-param-region", "us"), ("mcp-param-page-size", "1")]),
             received(&[("mcp-param-region", "eu")]),
-            received(&[("mcp-param-region", "=?base64?x?="), ("mcp-param-page-size", "1")]),
+            received(&[
+                ("mcp-param-region", "=?base64?x?="),
+                ("mcp-param-page-size", "1"),
+            ]),
         ] {
-            assert_eq!(headers.check(&bad, Some(&arguments)).unwrap_err().code, -32020);
+            assert_eq!(
+                headers.check(&bad, Some(&arguments)).unwrap_err().code,
+                -32020
+            );
         }
         assert_eq!(headers.check(&good, None).unwrap_err().code, -32020);
     }
@@ -227,14 +315,32 @@ mod tests {
     #[test]
     fn annotations_that_break_the_rules_are_refused() {
         let table = [
-            (r#"{"properties":{"a":{"type":"string","x-mcp-header":"a b"}}}"#, AnnotationError::Name { property: "a".into() }),
-            (r#"{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}"#, AnnotationError::Type { property: "a".into() }),
+            (
+                r#"{"properties":{"a":{"type":"string","x-mcp-header":"a b"}}}"#,
+                AnnotationError::Name {
+                    property: "a".into(),
+                },
+            ),
+            (
+                r#"{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}"#,
+                AnnotationError::Type {
+                    property: "a".into(),
+                },
+            ),
             (
                 r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}"#,
-                AnnotationError::Repeated { property: "b".into() },
+                AnnotationError::Repeated {
+                    property: "b".into(),
+                },
             ),
-            (r#"{"properties":{"a":{"items":{"type":"string","x-mcp-header":"A"}}}}"#, AnnotationError::Place),
-            (r#"{"anyOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}"#, AnnotationError::Place),
+            (
+                r#"{"properties":{"a":{"items":{"type":"string","x-mcp-header":"A"}}}}"#,
+                AnnotationError::Place,
+            ),
+            (
+                r#"{"anyOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}"#,
+                AnnotationError::Place,
+            ),
             (r#"{"x-mcp-header":"A"}"#, AnnotationError::Place),
         ];
         for (schema, error) in table {

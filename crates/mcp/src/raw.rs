@@ -144,7 +144,8 @@ impl fmt::Debug for RawJson {
 impl Serialize for RawJson {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = std::str::from_utf8(&self.0).map_err(serde::ser::Error::custom)?;
-        let raw: &serde_json::value::RawValue = serde_json::from_str(text).map_err(serde::ser::Error::custom)?;
+        let raw: &serde_json::value::RawValue =
+            serde_json::from_str(text).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }
 }
@@ -166,26 +167,47 @@ mod tests {
         assert_eq!(RawJson::parse("\n [1, 2]\t").unwrap().as_bytes(), b"[1, 2]");
         assert_eq!(RawJson::parse("1 2"), Err(JsonError::Invalid { at: 2 }));
         assert_eq!(RawJson::parse(""), Err(JsonError::UnexpectedEnd));
-        assert_eq!(RawJson::parse(vec![b'"', 0xff, b'"']), Err(JsonError::NotUtf8));
+        assert_eq!(
+            RawJson::parse(vec![b'"', 0xff, b'"']),
+            Err(JsonError::NotUtf8)
+        );
     }
 
     #[test]
     fn items_of_an_array_keep_their_bytes() {
-        let items = RawJson::parse("[ 1.0 , {\"b\" :2}, [ ],\"\\u0041\" ]").unwrap().items().unwrap();
+        let items = RawJson::parse("[ 1.0 , {\"b\" :2}, [ ],\"\\u0041\" ]")
+            .unwrap()
+            .items()
+            .unwrap();
         let texts: Vec<_> = items.iter().map(|item| item.as_bytes().to_vec()).collect();
-        assert_eq!(texts, [b"1.0".to_vec(), b"{\"b\" :2}".to_vec(), b"[ ]".to_vec(), b"\"\\u0041\"".to_vec()]);
+        assert_eq!(
+            texts,
+            [
+                b"1.0".to_vec(),
+                b"{\"b\" :2}".to_vec(),
+                b"[ ]".to_vec(),
+                b"\"\\u0041\"".to_vec()
+            ]
+        );
         assert_eq!(RawJson::parse("[ ]").unwrap().items(), Ok(vec![]));
     }
 
     #[test]
     fn serialising_a_value_inside_another_keeps_its_bytes() {
-        let raw = RawJson::parse("{\"n\":1.0,\"big\":1234567890123456789012345678901234567890}").unwrap();
-        assert_eq!(RawJson::encode(&[&raw]).as_bytes(), [b"[", raw.as_bytes(), b"]"].concat());
+        let raw =
+            RawJson::parse("{\"n\":1.0,\"big\":1234567890123456789012345678901234567890}").unwrap();
+        assert_eq!(
+            RawJson::encode(&[&raw]).as_bytes(),
+            [b"[", raw.as_bytes(), b"]"].concat()
+        );
         assert_eq!(raw.decode::<RawJson>().unwrap(), raw);
     }
 
     #[test]
     fn debug_shows_no_payload() {
-        assert_eq!(format!("{:?}", RawJson::string("canary")), "RawJson(8 bytes)");
+        assert_eq!(
+            format!("{:?}", RawJson::string("canary")),
+            "RawJson(8 bytes)"
+        );
     }
 }

@@ -178,7 +178,11 @@ fn literal_end(bytes: &[u8], at: usize, word: &[u8]) -> Result<usize, JsonError>
 }
 
 fn number_end(bytes: &[u8], at: usize) -> Result<usize, JsonError> {
-    let start = if bytes.get(at) == Some(&b'-') { at + 1 } else { at };
+    let start = if bytes.get(at) == Some(&b'-') {
+        at + 1
+    } else {
+        at
+    };
     let mut end = match bytes.get(start) {
         Some(b'0') => start + 1,
         _ => digits_end(bytes, start)?,
@@ -229,14 +233,19 @@ pub(crate) fn string_end(bytes: &[u8], at: usize) -> Result<usize, JsonError> {
 
 fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(block) = bytes.get(at..at + BLOCK) {
-        let special = block.iter().fold(false, |seen, byte| seen | is_special(*byte));
+        let special = block
+            .iter()
+            .fold(false, |seen, byte| seen | is_special(*byte));
         if special {
             break;
         }
         at += BLOCK;
     }
     let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
+    at + rest
+        .iter()
+        .position(|byte| is_special(*byte))
+        .unwrap_or(rest.len())
 }
 
 fn escape_end(bytes: &[u8], at: usize) -> Result<usize, JsonError> {
@@ -295,8 +304,14 @@ mod tests {
     fn nesting_is_accepted_up_to_the_limit_and_refused_beyond() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert_eq!(value_end(nested(128).as_bytes(), 0), Ok(256));
-        assert_eq!(value_end(nested(129).as_bytes(), 0), Err(JsonError::TooDeep));
-        assert_eq!(value_end("{\"a\":".repeat(100_000).as_bytes(), 0), Err(JsonError::TooDeep));
+        assert_eq!(
+            value_end(nested(129).as_bytes(), 0),
+            Err(JsonError::TooDeep)
+        );
+        assert_eq!(
+            value_end("{\"a\":".repeat(100_000).as_bytes(), 0),
+            Err(JsonError::TooDeep)
+        );
     }
 
     #[test]
@@ -305,7 +320,10 @@ mod tests {
             let text = format!("\"{}\"", "x".repeat(length));
             assert_eq!(string_end(text.as_bytes(), 0), Ok(length + 2));
             let control = format!("\"{}\u{1}\"", "x".repeat(length));
-            assert_eq!(string_end(control.as_bytes(), 0), Err(JsonError::Invalid { at: length + 1 }));
+            assert_eq!(
+                string_end(control.as_bytes(), 0),
+                Err(JsonError::Invalid { at: length + 1 })
+            );
         }
     }
 
@@ -326,13 +344,39 @@ mod tests {
     /// Texts that are JSON or nearly so: tokens of the grammar in random order, and valid documents with one byte gone.
     fn json_like() -> impl Strategy<Value = String> {
         let tokens = prop::sample::select(vec![
-            "{", "}", "[", "]", ",", ":", "\"a\"", "\"\\u00e9\"", "\"\\ud800\"", "\"\\x\"", "1", "-", "0", "01", "1.0",
-            "1e5", "1.", "true", "nul", "null", " ", "\n", "\"", "\\", "é",
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            ":",
+            "\"a\"",
+            "\"\\u00e9\"",
+            "\"\\ud800\"",
+            "\"\\x\"",
+            "1",
+            "-",
+            "0",
+            "01",
+            "1.0",
+            "1e5",
+            "1.",
+            "true",
+            "nul",
+            "null",
+            " ",
+            "\n",
+            "\"",
+            "\\",
+            "é",
         ]);
         let soup = prop::collection::vec(tokens, 0..12).prop_map(|parts| parts.concat());
         let document = (valid_json(), any::<prop::sample::Index>()).prop_map(|(text, index)| {
             let cut = index.index(text.len() + 1);
-            text.char_indices().filter(|(at, _)| *at != cut).map(|(_, c)| c).collect()
+            text.char_indices()
+                .filter(|(at, _)| *at != cut)
+                .map(|(_, c)| c)
+                .collect()
         });
         prop_oneof![soup, valid_json(), document]
     }
@@ -341,16 +385,21 @@ mod tests {
         let leaf = prop_oneof![
             Just("null".to_owned()),
             any::<i64>().prop_map(|n| n.to_string()),
-            any::<f32>().prop_filter("finite", |n| n.is_finite()).prop_map(|n| format!("{n:e}")),
+            any::<f32>()
+                .prop_filter("finite", |n| n.is_finite())
+                .prop_map(|n| format!("{n:e}")),
             ".*".prop_map(|s| serde_json::to_string(&s).unwrap()),
         ];
         leaf.prop_recursive(5, 40, 5, |inner| {
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..5).prop_map(|items| format!("[{}]", items.join(" ,"))),
+                prop::collection::vec(inner.clone(), 0..5)
+                    .prop_map(|items| format!("[{}]", items.join(" ,"))),
                 prop::collection::vec(("[a-z\\\\\"]{0,4}", inner), 0..5).prop_map(|fields| {
                     let fields: Vec<_> = fields
                         .iter()
-                        .map(|(key, value)| format!("{}: {value}", serde_json::to_string(key).unwrap()))
+                        .map(|(key, value)| {
+                            format!("{}: {value}", serde_json::to_string(key).unwrap())
+                        })
                         .collect();
                     format!("{{{}}}", fields.join(","))
                 }),

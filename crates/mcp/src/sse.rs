@@ -40,7 +40,14 @@ pub struct TooLong {
 impl Decoder {
     /// Begins a stream whose events hold at most `limit` bytes of data.
     pub fn new(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, data: Vec::new(), data_len: 0, limit, at_start: true }
+        Self {
+            buffer: BytesMut::new(),
+            searched: 0,
+            data: Vec::new(),
+            data_len: 0,
+            limit,
+            at_start: true,
+        }
     }
 
     /// Takes in a piece of the stream.
@@ -56,7 +63,11 @@ impl Decoder {
         loop {
             let Some(line) = self.next_line() else {
                 let held = self.buffer.len() + self.data_len;
-                return if held > self.limit { Err(TooLong { limit: self.limit }) } else { Ok(None) };
+                return if held > self.limit {
+                    Err(TooLong { limit: self.limit })
+                } else {
+                    Ok(None)
+                };
             };
             if !line.is_empty() {
                 self.take_field(&line);
@@ -136,7 +147,10 @@ mod tests {
     #[test]
     fn events_are_put_together_whatever_ends_their_lines() {
         let stream = b": hello\r\nid: 1\r\ndata: \r\n\r\nevent: message\ndata: {\"a\":\ndata: 1}\n\ndata:x\r\rretry: 5\n\n";
-        assert_eq!(decode(&[stream]), [Bytes::from_static(b"{\"a\":\n1}"), Bytes::from_static(b"x")]);
+        assert_eq!(
+            decode(&[stream]),
+            [Bytes::from_static(b"{\"a\":\n1}"), Bytes::from_static(b"x")]
+        );
     }
 
     #[test]

@@ -32,14 +32,26 @@ impl ProtocolVersion {
     /// The newest revision of the legacy era.
     pub const LEGACY: Self = Self::V2025_11_25;
     /// What a client may ask for, newest first.
-    pub const SERVED: [Self; 4] = [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26];
+    pub const SERVED: [Self; 4] = [
+        Self::V2026_07_28,
+        Self::V2025_11_25,
+        Self::V2025_06_18,
+        Self::V2025_03_26,
+    ];
 
-    const KNOWN: [Self; 5] =
-        [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
+    const KNOWN: [Self; 5] = [
+        Self::V2026_07_28,
+        Self::V2025_11_25,
+        Self::V2025_06_18,
+        Self::V2025_03_26,
+        Self::V2024_11_05,
+    ];
 
     /// Reads a revision by its date; `None` for one that is not known.
     pub fn from_date(date: &str) -> Option<Self> {
-        Self::KNOWN.into_iter().find(|version| version.as_str() == date)
+        Self::KNOWN
+            .into_iter()
+            .find(|version| version.as_str() == date)
     }
 
     /// Returns the date that names the revision on the wire.
@@ -55,7 +67,11 @@ impl ProtocolVersion {
 
     /// Returns the era of the revision.
     pub fn era(self) -> Era {
-        if self >= Self::V2026_07_28 { Era::Modern } else { Era::Legacy }
+        if self >= Self::V2026_07_28 {
+            Era::Modern
+        } else {
+            Era::Legacy
+        }
     }
 
     /// Chooses the answer to an `initialize` that asks for a revision: the same where it is served in the legacy era,
@@ -88,7 +104,11 @@ mod tests {
             ("2099-01-01", ProtocolVersion::V2025_11_25),
         ];
         for (asked, answered) in table {
-            assert_eq!(ProtocolVersion::negotiate_legacy(asked), answered, "{asked}");
+            assert_eq!(
+                ProtocolVersion::negotiate_legacy(asked),
+                answered,
+                "{asked}"
+            );
         }
     }
 

@@ -17,7 +17,10 @@ pub struct Wire {
 impl Wire {
     /// Begins an empty message.
     pub fn new() -> Self {
-        Self { parts: Vec::new(), tail: BytesMut::with_capacity(512) }
+        Self {
+            parts: Vec::new(),
+            tail: BytesMut::with_capacity(512),
+        }
     }
 
     /// Appends text of this program.
@@ -111,7 +114,11 @@ mod tests {
     fn a_large_payload_is_shared_and_a_small_one_copied() {
         let large = RawJson::string(&"x".repeat(SHARE_FROM));
         let mut wire = Wire::new();
-        wire.push_text("{\"a\":").push(&RawJson::NULL).push_text(",\"b\":").push(&large).push_text("}");
+        wire.push_text("{\"a\":")
+            .push(&RawJson::NULL)
+            .push_text(",\"b\":")
+            .push(&large)
+            .push_text("}");
 
         let parts = wire.into_parts();
 

@@ -102,13 +102,23 @@ pub enum ConnectError {
 ///
 /// # Cancel safety
 /// A dropped connect closes the pipe.
-pub async fn connect_pipe<R, W>(reader: R, writer: W, options: &ConnectOptions) -> Result<Client, ConnectError>
+pub async fn connect_pipe<R, W>(
+    reader: R,
+    writer: W,
+    options: &ConnectOptions,
+) -> Result<Client, ConnectError>
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let (changed, tools_changed) = watch::channel(0);
-    let pipe = PipeTransport::start(reader, writer, options.max_message_bytes, changed, &options.tasks);
+    let pipe = PipeTransport::start(
+        reader,
+        writer,
+        options.max_message_bytes,
+        changed,
+        &options.tasks,
+    );
     let mut handshake = Handshake::new(Transport::Pipe(pipe), options);
     let peer = match options.protocol {
         Protocol::Modern => handshake.discover().await,
@@ -125,7 +135,10 @@ where
 ///
 /// # Cancel safety
 /// Cancel safe.
-pub async fn connect_http(target: HttpTarget, options: &ConnectOptions) -> Result<Client, ConnectError> {
+pub async fn connect_http(
+    target: HttpTarget,
+    options: &ConnectOptions,
+) -> Result<Client, ConnectError> {
     let (changed, tools_changed) = watch::channel(0);
     let http = HttpTransport::new(target, options.max_message_bytes, changed, &options.tasks)
         .map_err(|error| ConnectError::Tls(error.to_string()))?;
@@ -155,7 +168,11 @@ impl Drop for Handshake<'_> {
 
 impl<'a> Handshake<'a> {
     fn new(transport: Transport, options: &'a ConnectOptions) -> Self {
-        Self { transport, options, done: false }
+        Self {
+            transport,
+            options,
+            done: false,
+        }
     }
 
     fn finish(mut self, peer: PeerInfo, tools_changed: watch::Receiver<u64>) -> Client {
@@ -206,22 +223,37 @@ impl<'a> Handshake<'a> {
         let meta = modern_meta(&self.options.client_info, None).to_raw();
         let params = [("_meta", meta)].into_iter().collect();
         let result = self.ask(METHOD, params, Era::Modern).await?;
-        let versions: Option<Vec<String>> = result.get("supportedVersions").and_then(|raw| raw.decode().ok());
+        let versions: Option<Vec<String>> = result
+            .get("supportedVersions")
+            .and_then(|raw| raw.decode().ok());
         let Some(versions) = versions else {
-            return Err(ConnectError::NotMcp { method: METHOD, what: "no `supportedVersions`" });
+            return Err(ConnectError::NotMcp {
+                method: METHOD,
+                what: "no `supportedVersions`",
+            });
         };
-        if !versions.iter().any(|version| version == ProtocolVersion::MODERN.as_str()) {
-            return Err(ConnectError::NoCommonVersion { offered: escape_text(&versions.join(", ")) });
+        if !versions
+            .iter()
+            .any(|version| version == ProtocolVersion::MODERN.as_str())
+        {
+            return Err(ConnectError::NoCommonVersion {
+                offered: escape_text(&versions.join(", ")),
+            });
         }
         let meta = result.get_object("_meta").unwrap_or_default();
-        let server_info = meta.get(meta::SERVER_INFO).or_else(|| result.get("serverInfo"));
+        let server_info = meta
+            .get(meta::SERVER_INFO)
+            .or_else(|| result.get("serverInfo"));
         Ok(peer_info(ProtocolVersion::MODERN, &result, server_info))
     }
 
     async fn initialize(&self) -> Result<PeerInfo, ConnectError> {
         const METHOD: &str = "initialize";
         let params = [
-            ("protocolVersion", RawJson::string(ProtocolVersion::LEGACY.as_str())),
+            (
+                "protocolVersion",
+                RawJson::string(ProtocolVersion::LEGACY.as_str()),
+            ),
             ("capabilities", RawJson::EMPTY_OBJECT),
             ("clientInfo", self.options.client_info.clone()),
         ]
@@ -229,28 +261,52 @@ impl<'a> Handshake<'a> {
         .collect();
         let result = self.ask(METHOD, params, Era::Legacy).await?;
         let Some(date) = result.get_string("protocolVersion") else {
-            return Err(ConnectError::NotMcp { method: METHOD, what: "no `protocolVersion`" });
+            return Err(ConnectError::NotMcp {
+                method: METHOD,
+                what: "no `protocolVersion`",
+            });
         };
-        let version = ProtocolVersion::from_date(&date).filter(|version| version.era() == Era::Legacy);
+        let version =
+            ProtocolVersion::from_date(&date).filter(|version| version.era() == Era::Legacy);
         let Some(version) = version else {
-            return Err(ConnectError::NoCommonVersion { offered: escape_text(&date) });
+            return Err(ConnectError::NoCommonVersion {
+                offered: escape_text(&date),
+            });
         };
         if let Transport::Http(http) = &self.transport {
             http.set_version(version);
         }
         let initialized = Notification::new("notifications/initialized", RawObject::default());
-        let failed = |source| ConnectError::Call { method: "notifications/initialized", source };
-        self.transport.notify(initialized, self.options.deadline).await.map_err(failed)?;
+        let failed = |source| ConnectError::Call {
+            method: "notifications/initialized",
+            source,
+        };
+        self.transport
+            .notify(initialized, self.options.deadline)
+            .await
+            .map_err(failed)?;
         Ok(peer_info(version, &result, result.get("serverInfo")))
     }
 
-    async fn ask(&self, method: &'static str, params: RawObject, style: Era) -> Result<RawObject, ConnectError> {
+    async fn ask(
+        &self,
+        method: &'static str,
+        params: RawObject,
+        style: Era,
+    ) -> Result<RawObject, ConnectError> {
         let exchange = Exchange::own(method, params, style);
-        let outcome = self.transport.exchange(exchange, self.options.deadline).await;
+        let outcome = self
+            .transport
+            .exchange(exchange, self.options.deadline)
+            .await;
         match outcome.map_err(|source| ConnectError::Call { method, source })? {
             Outcome::Object(result) => Ok(result),
-            Outcome::Result(result) => RawObject::parse(&result)
-                .map_err(|_| ConnectError::NotMcp { method, what: "the result is no object" }),
+            Outcome::Result(result) => {
+                RawObject::parse(&result).map_err(|_| ConnectError::NotMcp {
+                    method,
+                    what: "the result is no object",
+                })
+            }
             Outcome::Error(error) => Err(refusal(method, &error)),
         }
     }
@@ -258,15 +314,28 @@ impl<'a> Handshake<'a> {
 
 fn refusal(method: &'static str, error: &RawJson) -> ConnectError {
     let error = RawObject::parse(error).unwrap_or_default();
-    let code = error.get("code").and_then(|code| code.decode().ok()).unwrap_or(code::INTERNAL_ERROR);
+    let code = error
+        .get("code")
+        .and_then(|code| code.decode().ok())
+        .unwrap_or(code::INTERNAL_ERROR);
     let message = escape_text(&error.get_string("message").unwrap_or_default());
-    ConnectError::Refused { method, code, message }
+    ConnectError::Refused {
+        method,
+        code,
+        message,
+    }
 }
 
-fn peer_info(version: ProtocolVersion, result: &RawObject, server_info: Option<&RawJson>) -> PeerInfo {
+fn peer_info(
+    version: ProtocolVersion,
+    result: &RawObject,
+    server_info: Option<&RawJson>,
+) -> PeerInfo {
     PeerInfo {
         version,
-        server_info: server_info.filter(|info| info.is_object()).map_or(RawJson::EMPTY_OBJECT, RawJson::detached),
+        server_info: server_info
+            .filter(|info| info.is_object())
+            .map_or(RawJson::EMPTY_OBJECT, RawJson::detached),
         capabilities: result.get_object("capabilities").unwrap_or_default(),
         instructions: result.get_string("instructions"),
     }
@@ -286,7 +355,9 @@ fn is_final(error: &ConnectError) -> bool {
             | CallError::Status { .. } => false,
         },
         ConnectError::Tls(_) => true,
-        ConnectError::Refused { .. } | ConnectError::NotMcp { .. } | ConnectError::NoCommonVersion { .. } => false,
+        ConnectError::Refused { .. }
+        | ConnectError::NotMcp { .. }
+        | ConnectError::NoCommonVersion { .. } => false,
     }
 }
 
@@ -296,7 +367,13 @@ impl ConnectError {
     /// Some servers of the `initialize` eras end themselves when another request comes first; they can be connected
     /// with [`Protocol::Legacy`].
     pub fn ended_while_probed(&self) -> bool {
-        matches!(self, Self::Call { method: "server/discover", source: CallError::Closed { .. } })
+        matches!(
+            self,
+            Self::Call {
+                method: "server/discover",
+                source: CallError::Closed { .. }
+            }
+        )
     }
 
     /// Returns the error as an answer to a JSON-RPC request would carry it.

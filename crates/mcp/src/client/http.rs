@@ -9,10 +9,12 @@ use std::{
 };
 
 use ::http::{
-    HeaderMap, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse, StatusCode, Uri,
-    header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    HeaderMap, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse, StatusCode,
+    Uri,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
 };
-use bytes::{Bytes, BytesMut};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -30,7 +32,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{CallError, Exchange, pipe::answer_to};
 use crate::{
-    body::WireBody,
+    body::{self, CollectError, WireBody},
     headers,
     message::{Message, Notification, Outcome, Request},
     meta,
@@ -65,13 +67,19 @@ impl HttpTarget {
         url: &str,
         headers: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, InvalidTarget> {
-        let uri: Uri = url.parse().map_err(|_| InvalidTarget::Url)?;
+        let mut uri: Uri = url.parse().map_err(|_| InvalidTarget::Url)?;
         if uri.host().is_none() || !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(InvalidTarget::Url);
         }
         let mut map = HeaderMap::new();
+        if let Some((bare, credentials)) = take_userinfo(&uri) {
+            uri = bare.ok_or(InvalidTarget::Url)?;
+            map.insert(AUTHORIZATION, credentials.ok_or(InvalidTarget::Url)?);
+        }
         for (name, value) in headers {
-            let refuse = || InvalidTarget::Header { name: name.to_owned() };
+            let refuse = || InvalidTarget::Header {
+                name: name.to_owned(),
+            };
             let name = ::http::HeaderName::try_from(name).map_err(|_| refuse())?;
             let mut value = HeaderValue::try_from(value).map_err(|_| refuse())?;
             value.set_sensitive(true);
@@ -79,6 +87,35 @@ impl HttpTarget {
         }
         Ok(Self { uri, headers: map })
     }
+}
+
+/// Splits `user:password@` off a URL: what is left, and the header that carries it. `None` where there is none.
+fn take_userinfo(uri: &Uri) -> Option<(Option<Uri>, Option<HeaderValue>)> {
+    let (userinfo, host) = uri.authority()?.as_str().rsplit_once('@')?;
+    let mut parts = uri.clone().into_parts();
+    parts.authority = host.parse().ok();
+    let plain = percent_decode(userinfo)?;
+    let mut header = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(plain))).ok();
+    if let Some(value) = &mut header {
+        value.set_sensitive(true);
+    }
+    Some((Uri::from_parts(parts).ok(), header))
+}
+
+fn percent_decode(text: &str) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            decoded.push(*first);
+            continue;
+        }
+        let (digits, tail) = rest.split_at_checked(2)?;
+        decoded.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        rest = tail;
+    }
+    Some(decoded)
 }
 
 /// A target that no request can be sent to.
@@ -162,31 +199,59 @@ impl HttpTransport {
         self.shared.session.lock().0 = Some(HeaderValue::from_static(version.as_str()));
     }
 
-    pub(super) async fn notify(&self, notification: Notification, deadline: Instant) -> Result<(), CallError> {
-        let request = self.shared.request(Method::POST, Era::Legacy, notification.to_wire().into());
+    pub(super) async fn notify(
+        &self,
+        notification: Notification,
+        deadline: Instant,
+    ) -> Result<(), CallError> {
+        let request = self
+            .shared
+            .request(Method::POST, Era::Legacy, notification.to_wire().into());
         timeout_at(deadline, self.shared.post(request))
             .await
             .map_err(|_| CallError::DeadlineExceeded { sent: true })?
             .map(|_| ())
     }
 
-    pub(super) async fn exchange(&self, mut exchange: Exchange, deadline: Instant) -> Result<Outcome, CallError> {
+    pub(super) async fn exchange(
+        &self,
+        mut exchange: Exchange,
+        deadline: Instant,
+    ) -> Result<Outcome, CallError> {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let params = exchange.take_params(id);
-        let request = Request { id: RawJson::encode(&id), method: exchange.method, params };
-        let mut in_flight = InFlight { shared: &self.shared, id, style: exchange.style, answered: false };
+        let request = Request {
+            id: RawJson::encode(&id),
+            method: exchange.method,
+            params,
+        };
+        let mut in_flight = InFlight {
+            shared: &self.shared,
+            id,
+            style: exchange.style,
+            answered: false,
+        };
 
-        let mut http = self.shared.request(Method::POST, exchange.style, request.to_wire().into());
+        let mut http = self
+            .shared
+            .request(Method::POST, exchange.style, request.to_wire().into());
         if exchange.style == Era::Modern {
             let map = http.headers_mut();
-            map.insert(headers::PROTOCOL_VERSION, HeaderValue::from_static(ProtocolVersion::MODERN.as_str()));
+            map.insert(
+                headers::PROTOCOL_VERSION,
+                HeaderValue::from_static(ProtocolVersion::MODERN.as_str()),
+            );
             map.insert(headers::METHOD, headers::encode(&request.method));
             if let Some(name) = &exchange.name {
                 map.insert(headers::NAME, headers::encode(name));
             }
             map.extend(exchange.param_headers);
         }
-        let answered = timeout_at(deadline, self.shared.answer(http, id, exchange.events.as_ref())).await;
+        let answered = timeout_at(
+            deadline,
+            self.shared.answer(http, id, exchange.events.as_ref()),
+        )
+        .await;
         let outcome = answered.unwrap_or(Err(CallError::DeadlineExceeded { sent: true }));
         in_flight.answered = !matches!(outcome, Err(CallError::DeadlineExceeded { .. }));
         outcome
@@ -194,20 +259,33 @@ impl HttpTransport {
 
     /// Opens the stream on which a legacy upstream sends what belongs to no request; `None` where it has none.
     pub(super) async fn open_stream(&self) -> Result<Option<EventStream>, CallError> {
-        let mut request = self.shared.request(Method::GET, Era::Legacy, WireBody::default());
+        let mut request = self
+            .shared
+            .request(Method::GET, Era::Legacy, WireBody::default());
         request.headers_mut().insert(ACCEPT, EVENTS);
         let response = self.shared.send(request).await?;
         match (response.status(), is_event_stream(response.headers())) {
-            (StatusCode::OK, true) => Ok(Some(EventStream::new(response.into_body(), self.shared.limit))),
-            (StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND | StatusCode::NOT_ACCEPTABLE, _) => Ok(None),
-            (status, _) => Err(CallError::Status { status, retry_after: None }),
+            (StatusCode::OK, true) => Ok(Some(EventStream::new(
+                response.into_body(),
+                self.shared.limit,
+            ))),
+            (
+                StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND | StatusCode::NOT_ACCEPTABLE,
+                _,
+            ) => Ok(None),
+            (status, _) => Err(CallError::Status {
+                status,
+                retry_after: None,
+            }),
         }
     }
 
     /// Handles a message that came outside the answer of a request.
     pub(super) async fn take_unasked(&self, message: Message) {
         match message {
-            Message::Notification(notification) => self.shared.take_notification(notification, None, None),
+            Message::Notification(notification) => {
+                self.shared.take_notification(notification, None, None)
+            }
             Message::Request(request) => self.shared.answer_upstream(request).await,
             Message::Response(_) => {}
         }
@@ -218,7 +296,9 @@ impl HttpTransport {
         if self.shared.session.lock().1.is_none() {
             return;
         }
-        let request = self.shared.request(Method::DELETE, Era::Legacy, WireBody::default());
+        let request = self
+            .shared
+            .request(Method::DELETE, Era::Legacy, WireBody::default());
         // Whether the upstream supports this is its own affair (405 where it does not).
         let _ = timeout_at(Instant::now() + DRAIN, self.shared.send(request)).await;
     }
@@ -238,9 +318,13 @@ impl Drop for InFlight<'_> {
         if self.answered || self.style == Era::Modern || self.shared.stopped.is_cancelled() {
             return;
         }
-        let params = [("requestId", RawJson::encode(&self.id))].into_iter().collect();
+        let params = [("requestId", RawJson::encode(&self.id))]
+            .into_iter()
+            .collect();
         let cancelled = Notification::new("notifications/cancelled", params);
-        let request = self.shared.request(Method::POST, Era::Legacy, cancelled.to_wire().into());
+        let request = self
+            .shared
+            .request(Method::POST, Era::Legacy, cancelled.to_wire().into());
         let shared = Arc::clone(self.shared);
         self.shared.tasks.spawn(async move {
             let _ = timeout_at(Instant::now() + NOTIFY, shared.post(request)).await;
@@ -256,7 +340,12 @@ impl Shared {
         *request.method_mut() = method;
         *request.uri_mut() = self.target.uri.clone();
         let map = request.headers_mut();
-        map.extend(self.target.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        map.extend(
+            self.target
+                .headers
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
         map.insert(CONTENT_TYPE, JSON);
         map.insert(ACCEPT, JSON_OR_EVENTS);
         if style == Era::Legacy {
@@ -267,13 +356,18 @@ impl Shared {
         request
     }
 
-    async fn send(&self, request: HttpRequest<WireBody>) -> Result<HttpResponse<Incoming>, CallError> {
+    async fn send(
+        &self,
+        request: HttpRequest<WireBody>,
+    ) -> Result<HttpResponse<Incoming>, CallError> {
         if self.stopped.is_cancelled() {
             return Err(CallError::Closed { sent: false });
         }
         self.pool.request(request).await.map_err(|error| {
             if error.is_connect() {
-                CallError::Connect { reason: root_cause(&error) }
+                CallError::Connect {
+                    reason: root_cause(&error),
+                }
             } else {
                 CallError::Closed { sent: true }
             }
@@ -284,7 +378,12 @@ impl Shared {
         let had_session = request.headers().contains_key(headers::SESSION_ID);
         let response = self.send(request).await?;
         let (parts, body) = response.into_parts();
-        if let Some(session) = parts.headers.get(headers::SESSION_ID) {
+        if let (StatusCode::OK, false, Some(session)) = (
+            parts.status,
+            had_session,
+            parts.headers.get(headers::SESSION_ID),
+        ) {
+            // Some servers send a fresh id with refusals as well; only the one of the handshake counts.
             self.session.lock().1 = Some(session.clone());
         }
         match parts.status {
@@ -295,13 +394,27 @@ impl Shared {
             }
             StatusCode::OK => Ok(Posted::Json(collect(body, self.limit).await?)),
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                let challenge = parts.headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-                Err(CallError::Unauthorized { status, challenge: challenge.map(str::to_owned) })
+                let challenge = parts
+                    .headers
+                    .get(WWW_AUTHENTICATE)
+                    .and_then(|value| value.to_str().ok());
+                Err(CallError::Unauthorized {
+                    status,
+                    challenge: challenge.map(str::to_owned),
+                })
             }
             // A refusal may carry its reason as a JSON-RPC error.
             status if is_json(&parts.headers) => {
                 let bytes = collect(body, self.limit).await?;
                 match Message::parse(bytes.clone()) {
+                    // Some servers answer so in place of 404 where the session is not known any more.
+                    Ok(Message::Response(response))
+                        if had_session
+                            && status == StatusCode::BAD_REQUEST
+                            && response.id.is_null() =>
+                    {
+                        Err(CallError::SessionExpired)
+                    }
                     Ok(Message::Response(_)) => Ok(Posted::Json(bytes)),
                     Ok(_) | Err(_) => Err(status_error(status, &parts.headers)),
                 }
@@ -323,12 +436,16 @@ impl Shared {
         };
         while let Some(message) = stream.next().await? {
             match message {
-                Message::Response(response) if response.id.decode::<u64>().is_ok_and(|found| found == id) => {
+                Message::Response(response)
+                    if response.id.decode::<u64>().is_ok_and(|found| found == id) =>
+                {
                     self.drain(stream);
                     return Ok(response.outcome);
                 }
                 Message::Response(_) => tracing::debug!("an answer with a foreign id was dropped"),
-                Message::Notification(notification) => self.take_notification(notification, Some(id), events),
+                Message::Notification(notification) => {
+                    self.take_notification(notification, Some(id), events)
+                }
                 Message::Request(request) => self.answer_upstream(request).await,
             }
         }
@@ -356,7 +473,10 @@ impl Shared {
             self.tools_changed.send_modify(|number| *number += 1);
             return;
         }
-        let token = notification.params.get(meta::PROGRESS_TOKEN).and_then(|token| token.decode::<u64>().ok());
+        let token = notification
+            .params
+            .get(meta::PROGRESS_TOKEN)
+            .and_then(|token| token.decode::<u64>().ok());
         let foreign = token.is_some() && token != id;
         if let (Some(events), false) = (events, foreign) {
             // Progress is advice: a caller that does not keep up misses some.
@@ -365,7 +485,11 @@ impl Shared {
     }
 
     async fn answer_upstream(&self, request: Request) {
-        let request = self.request(Method::POST, Era::Legacy, answer_to(request).to_wire().into());
+        let request = self.request(
+            Method::POST,
+            Era::Legacy,
+            answer_to(request).to_wire().into(),
+        );
         let _ = timeout_at(Instant::now() + NOTIFY, self.post(request)).await;
     }
 }
@@ -378,7 +502,10 @@ pub(super) struct EventStream {
 
 impl EventStream {
     fn new(body: Incoming, limit: usize) -> Self {
-        Self { body, decoder: Decoder::new(limit) }
+        Self {
+            body,
+            decoder: Decoder::new(limit),
+        }
     }
 
     fn is_at_end(&self) -> bool {
@@ -390,7 +517,9 @@ impl EventStream {
         loop {
             match self.decoder.next_data() {
                 Ok(Some(data)) => {
-                    return Message::parse(data).map(Some).map_err(|error| bad_answer(&error.to_string()));
+                    return Message::parse(data)
+                        .map(Some)
+                        .map_err(|error| bad_answer(&error.to_string()));
                 }
                 Ok(None) => {}
                 Err(error) => return Err(CallError::TooLarge { limit: error.limit }),
@@ -420,37 +549,20 @@ fn connector() -> Result<HttpsConnector<HttpConnector>, rustls::Error> {
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(Duration::from_secs(10)));
-    Ok(HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(tcp))
+    Ok(HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(tcp))
 }
 
-async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, CallError> {
-    let expected = body.size_hint().exact().unwrap_or(0);
-    if expected > limit as u64 {
-        return Err(CallError::TooLarge { limit });
-    }
-    let mut first: Option<Bytes> = None;
-    let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| CallError::Closed { sent: true })?;
-        let Ok(data) = frame.into_data() else { continue };
-        if first.is_none() && whole.is_empty() {
-            first = Some(data);
-            continue;
-        }
-        if let Some(head) = first.take() {
-            whole.reserve(usize::try_from(expected).unwrap_or(0).max(head.len() + data.len()));
-            whole.extend_from_slice(&head);
-        }
-        whole.extend_from_slice(&data);
-        if whole.len() > limit {
-            return Err(CallError::TooLarge { limit });
-        }
-    }
-    match first {
-        Some(only) if only.len() > limit => Err(CallError::TooLarge { limit }),
-        Some(only) => Ok(only),
-        None => Ok(whole.freeze()),
-    }
+async fn collect(body: Incoming, limit: usize) -> Result<Bytes, CallError> {
+    body::collect(body, limit)
+        .await
+        .map_err(|error| match error {
+            CollectError::TooLarge { limit } => CallError::TooLarge { limit },
+            CollectError::Broken => CallError::Closed { sent: true },
+        })
 }
 
 fn answer_of(bytes: Bytes, id: u64) -> Result<Outcome, CallError> {
@@ -467,17 +579,32 @@ fn answer_of(bytes: Bytes, id: u64) -> Result<Outcome, CallError> {
 }
 
 fn bad_answer(what: &str) -> CallError {
-    CallError::BadAnswer { what: what.to_owned() }
+    CallError::BadAnswer {
+        what: what.to_owned(),
+    }
 }
 
 fn status_error(status: StatusCode, headers: &HeaderMap) -> CallError {
-    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    CallError::Status { status, retry_after: seconds.map(Duration::from_secs) }
+    let seconds = headers
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    CallError::Status {
+        status,
+        retry_after: seconds.map(Duration::from_secs),
+    }
 }
 
 fn content_type_is(headers: &HeaderMap, wanted: &str) -> bool {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(wanted)
+    let value = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    value
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .eq_ignore_ascii_case(wanted)
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
@@ -495,4 +622,31 @@ fn root_cause(error: &dyn std::error::Error) -> String {
         cause = inner;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn userinfo_of_a_url_travels_in_a_header() {
+        let target = HttpTarget::new("https://me:p%40ss@host.example:8443/mcp?x=1", []).unwrap();
+        assert_eq!(target.uri, "https://host.example:8443/mcp?x=1");
+        assert_eq!(
+            target.headers.get(AUTHORIZATION).unwrap(),
+            "Basic bWU6cEBzcw=="
+        );
+        assert!(target.headers.get(AUTHORIZATION).unwrap().is_sensitive());
+    }
+
+    #[test]
+    fn only_absolute_http_urls_are_targets() {
+        for url in ["", "/mcp", "host:80", "ftp://host/", "http:///x"] {
+            assert_eq!(
+                HttpTarget::new(url, []).err(),
+                Some(InvalidTarget::Url),
+                "{url}"
+            );
+        }
+    }
 }

@@ -3,12 +3,7 @@
 use tokio::time::Instant;
 
 use super::{Call, CallError, Client};
-use crate::{
-    error::escape_text,
-    message::Outcome,
-    object::RawObject,
-    raw::RawJson,
-};
+use crate::{error::escape_text, message::Outcome, object::RawObject, raw::RawJson};
 
 /// The most pages that a list may have.
 const MAX_PAGES: usize = 1_000;
@@ -86,10 +81,16 @@ impl Client {
             let page = self.page(method, cursor.as_ref(), deadline).await?;
             let entries = page.get(field).and_then(|entries| entries.items().ok());
             let entries = entries.ok_or(ListError::NotAList { method, field })?;
-            bytes += entries.iter().map(|entry| entry.as_bytes().len()).sum::<usize>();
+            bytes += entries
+                .iter()
+                .map(|entry| entry.as_bytes().len())
+                .sum::<usize>();
             listed.entries.extend(entries);
             if listed.entries.len() > MAX_ENTRIES || bytes > MAX_BYTES {
-                return Err(ListError::Unbounded { method, what: "is too large" });
+                return Err(ListError::Unbounded {
+                    method,
+                    what: "is too large",
+                });
             }
             let ttl = page.get("ttlMs").and_then(|ttl| ttl.decode::<u64>().ok());
             listed.ttl_ms = [listed.ttl_ms, ttl].into_iter().flatten().min();
@@ -97,12 +98,18 @@ impl Client {
             match page.get("nextCursor").filter(|cursor| !cursor.is_null()) {
                 None => return Ok(listed),
                 Some(next) if Some(next) == cursor.as_ref() => {
-                    return Err(ListError::Unbounded { method, what: "answers one page again and again" });
+                    return Err(ListError::Unbounded {
+                        method,
+                        what: "answers one page again and again",
+                    });
                 }
                 Some(next) => cursor = Some(next.clone()),
             }
         }
-        Err(ListError::Unbounded { method, what: "has too many pages" })
+        Err(ListError::Unbounded {
+            method,
+            what: "has too many pages",
+        })
     }
 
     async fn page(
@@ -111,18 +118,37 @@ impl Client {
         cursor: Option<&RawJson>,
         deadline: Instant,
     ) -> Result<RawObject, ListError> {
-        let params = cursor.map(|cursor| ("cursor", cursor.clone())).into_iter().collect();
-        let call = Call { method: method.to_owned(), params, ..Call::default() };
-        match self.call(call, deadline).await.map_err(|source| ListError::Call { method, source })? {
+        let params = cursor
+            .map(|cursor| ("cursor", cursor.clone()))
+            .into_iter()
+            .collect();
+        let call = Call {
+            method: method.to_owned(),
+            params,
+            ..Call::default()
+        };
+        match self
+            .call(call, deadline)
+            .await
+            .map_err(|source| ListError::Call { method, source })?
+        {
             Outcome::Object(page) => Ok(page),
-            Outcome::Result(page) => {
-                RawObject::parse(&page).map_err(|_| ListError::NotAList { method, field: "result" })
-            }
+            Outcome::Result(page) => RawObject::parse(&page).map_err(|_| ListError::NotAList {
+                method,
+                field: "result",
+            }),
             Outcome::Error(error) => {
                 let error = RawObject::parse(&error).unwrap_or_default();
-                let code = error.get("code").and_then(|code| code.decode().ok()).unwrap_or_default();
+                let code = error
+                    .get("code")
+                    .and_then(|code| code.decode().ok())
+                    .unwrap_or_default();
                 let message = escape_text(&error.get_string("message").unwrap_or_default());
-                Err(ListError::Refused { method, code, message })
+                Err(ListError::Refused {
+                    method,
+                    code,
+                    message,
+                })
             }
         }
     }

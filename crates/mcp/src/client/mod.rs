@@ -10,8 +10,8 @@ use std::{sync::Arc, time::Duration};
 
 use ::http::{HeaderName, HeaderValue, StatusCode};
 pub use connect::{ConnectError, ConnectOptions, Protocol, connect_http, connect_pipe};
-pub use http::HttpTarget;
-pub use list::{Listed, ListError};
+pub use http::{HttpTarget, InvalidTarget};
+pub use list::{ListError, Listed};
 use tokio::{
     sync::{mpsc, watch as watch_channel},
     time::Instant,
@@ -225,16 +225,24 @@ impl Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("version", &self.peer.version).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("version", &self.peer.version)
+            .finish_non_exhaustive()
     }
 }
 
 /// Makes the reserved keys of a request to a modern upstream.
 fn modern_meta(client_info: &RawJson, capabilities: Option<&RawJson>) -> RawObject {
     [
-        (meta::PROTOCOL_VERSION, RawJson::string(ProtocolVersion::MODERN.as_str())),
+        (
+            meta::PROTOCOL_VERSION,
+            RawJson::string(ProtocolVersion::MODERN.as_str()),
+        ),
         (meta::CLIENT_INFO, client_info.clone()),
-        (meta::CLIENT_CAPABILITIES, capabilities.cloned().unwrap_or(RawJson::EMPTY_OBJECT)),
+        (
+            meta::CLIENT_CAPABILITIES,
+            capabilities.cloned().unwrap_or(RawJson::EMPTY_OBJECT),
+        ),
     ]
     .into_iter()
     .collect()
@@ -272,7 +280,13 @@ impl Exchange {
         let mut params = std::mem::take(&mut self.params);
         if let Some(modern) = self.hop.take() {
             let progress_token = self.events.is_some().then(|| RawJson::encode(&id));
-            meta::rewrite(&mut params, &Hop { progress_token, modern });
+            meta::rewrite(
+                &mut params,
+                &Hop {
+                    progress_token,
+                    modern,
+                },
+            );
         }
         params
     }

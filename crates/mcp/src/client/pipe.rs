@@ -77,7 +77,10 @@ impl PipeTransport {
             limit,
         });
         tasks.spawn(write_lines(writer, lines, shared.stopped.clone()));
-        tasks.spawn(read_lines(LineReader::new(reader, limit), Arc::clone(&shared)));
+        tasks.spawn(read_lines(
+            LineReader::new(reader, limit),
+            Arc::clone(&shared),
+        ));
         Self { shared }
     }
 
@@ -97,18 +100,42 @@ impl PipeTransport {
         self.shared.garbage.load(Ordering::Relaxed)
     }
 
-    pub(super) async fn notify(&self, notification: &Notification, deadline: Instant) -> Result<(), CallError> {
-        self.send(notification.to_wire().into_line(), deadline).await
+    pub(super) async fn notify(
+        &self,
+        notification: &Notification,
+        deadline: Instant,
+    ) -> Result<(), CallError> {
+        self.send(notification.to_wire().into_line(), deadline)
+            .await
     }
 
-    pub(super) async fn exchange(&self, mut exchange: Exchange, deadline: Instant) -> Result<Outcome, CallError> {
+    pub(super) async fn exchange(
+        &self,
+        mut exchange: Exchange,
+        deadline: Instant,
+    ) -> Result<Outcome, CallError> {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let params = exchange.take_params(id);
         let (reply, answer) = oneshot::channel();
-        self.shared.register(id, Waiting { reply, events: exchange.events.take() })?;
-        let mut in_flight = InFlight { shared: &self.shared, id, sent: false, answered: false };
+        self.shared.register(
+            id,
+            Waiting {
+                reply,
+                events: exchange.events.take(),
+            },
+        )?;
+        let mut in_flight = InFlight {
+            shared: &self.shared,
+            id,
+            sent: false,
+            answered: false,
+        };
 
-        let request = Request { id: RawJson::encode(&id), method: exchange.method, params };
+        let request = Request {
+            id: RawJson::encode(&id),
+            method: exchange.method,
+            params,
+        };
         self.send(request.to_wire().into_line(), deadline).await?;
         in_flight.sent = true;
         let answered = timeout_at(deadline, answer).await;
@@ -146,10 +173,15 @@ impl Drop for InFlight<'_> {
         }
         let was_waiting = self.shared.forget(self.id);
         if was_waiting && self.sent {
-            let params = [("requestId", RawJson::encode(&self.id))].into_iter().collect();
+            let params = [("requestId", RawJson::encode(&self.id))]
+                .into_iter()
+                .collect();
             let cancelled = Notification::new("notifications/cancelled", params);
             // Where the upstream does not even read, the cancellation could not reach it either.
-            let _ = self.shared.outgoing.try_send(cancelled.to_wire().into_line());
+            let _ = self
+                .shared
+                .outgoing
+                .try_send(cancelled.to_wire().into_line());
         }
     }
 }
@@ -168,7 +200,10 @@ impl Shared {
     }
 
     fn forget(&self, id: u64) -> bool {
-        self.waiting.lock().as_mut().is_some_and(|map| map.remove(&id).is_some())
+        self.waiting
+            .lock()
+            .as_mut()
+            .is_some_and(|map| map.remove(&id).is_some())
     }
 
     fn answer(&self, id: u64, outcome: Result<Outcome, CallError>) -> bool {
@@ -203,7 +238,10 @@ impl Shared {
     }
 
     fn take_response(&self, response: Response) {
-        let known = response.id.decode::<u64>().is_ok_and(|id| self.answer(id, Ok(response.outcome)));
+        let known = response
+            .id
+            .decode::<u64>()
+            .is_ok_and(|id| self.answer(id, Ok(response.outcome)));
         if !known {
             // An answer to nobody: never asked, asked and cancelled, or answered twice.
             tracing::debug!("an answer with an id that is not in flight was dropped");
@@ -217,7 +255,13 @@ impl Shared {
                 self.answer(id, Err(error));
             }
             None => {
-                let ids: Vec<u64> = self.waiting.lock().iter().flat_map(HashMap::keys).copied().collect();
+                let ids: Vec<u64> = self
+                    .waiting
+                    .lock()
+                    .iter()
+                    .flat_map(HashMap::keys)
+                    .copied()
+                    .collect();
                 for id in ids {
                     self.answer(id, Err(error.clone()));
                 }
@@ -227,9 +271,14 @@ impl Shared {
 
     fn take_notification(&self, notification: Notification) {
         match notification.method.as_str() {
-            "notifications/tools/list_changed" => self.tools_changed.send_modify(|number| *number += 1),
+            "notifications/tools/list_changed" => {
+                self.tools_changed.send_modify(|number| *number += 1)
+            }
             "notifications/progress" => {
-                let token = notification.params.get(meta::PROGRESS_TOKEN).and_then(|token| token.decode().ok());
+                let token = notification
+                    .params
+                    .get(meta::PROGRESS_TOKEN)
+                    .and_then(|token| token.decode().ok());
                 self.pass_on(token, notification);
             }
             _ => {
@@ -334,7 +383,10 @@ mod tests {
 
     #[test]
     fn the_id_of_a_truncated_answer_is_found_where_it_leads() {
-        assert_eq!(leading_id(br#"{"jsonrpc":"2.0","id":42,"result":{"x":"aaaa"#), Some(42));
+        assert_eq!(
+            leading_id(br#"{"jsonrpc":"2.0","id":42,"result":{"x":"aaaa"#),
+            Some(42)
+        );
         assert_eq!(leading_id(br#"{"jsonrpc":"2.0","result":{"x":"aaaa"#), None);
         assert_eq!(leading_id(b"garbage"), None);
     }

@@ -40,8 +40,16 @@ pub(super) async fn watch_changes(client: Client) {
         if !go_on {
             return;
         }
-        failures = if began.elapsed() >= HELD { 0 } else { failures + 1 };
-        let pause = PAUSES.get(failures).or(PAUSES.last()).copied().unwrap_or(HELD);
+        failures = if began.elapsed() >= HELD {
+            0
+        } else {
+            failures + 1
+        };
+        let pause = PAUSES
+            .get(failures)
+            .or(PAUSES.last())
+            .copied()
+            .unwrap_or(HELD);
         tokio::select! {
             () = stopped.cancelled() => return,
             () = sleep(pause) => {}
@@ -50,8 +58,14 @@ pub(super) async fn watch_changes(client: Client) {
 }
 
 fn announces_changes(client: &Client) -> bool {
-    let tools = client.peer.capabilities.get_object("tools").unwrap_or_default();
-    tools.get("listChanged").is_some_and(|flag| flag.as_bytes() == b"true")
+    let tools = client
+        .peer
+        .capabilities
+        .get_object("tools")
+        .unwrap_or_default();
+    tools
+        .get("listChanged")
+        .is_some_and(|flag| flag.as_bytes() == b"true")
 }
 
 /// Watches until the stream ends; tells whether to open it again.
@@ -61,10 +75,18 @@ async fn watch_once(client: &Client) -> bool {
         (_, Era::Modern) => {
             let filter = RawJson::encode(&serde_json::json!({"toolsListChanged": true}));
             let params = [("notifications", filter)].into_iter().collect();
-            let call = Call { method: "subscriptions/listen".to_owned(), params, ..Call::default() };
+            let call = Call {
+                method: "subscriptions/listen".to_owned(),
+                params,
+                ..Call::default()
+            };
             match client.call(call, Instant::now() + FOREVER).await {
                 Ok(outcome) => outcome.as_error().is_none(),
-                Err(CallError::Status { .. } | CallError::Unauthorized { .. } | CallError::BadAnswer { .. }) => false,
+                Err(
+                    CallError::Status { .. }
+                    | CallError::Unauthorized { .. }
+                    | CallError::BadAnswer { .. },
+                ) => false,
                 Err(_) => true,
             }
         }

@@ -34,7 +34,11 @@ pub struct Refusal {
 impl Refusal {
     /// Refuses with status 400.
     pub fn bad_request(id: Option<RequestId>, error: RpcError) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, id, error }
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            id,
+            error,
+        }
     }
 }
 
@@ -50,7 +54,11 @@ pub fn admit_http(headers: &HeaderMap, message: &Message) -> Result<Admitted, Re
     let (id, method, params) = match message {
         Message::Request(request) => (Some(&request.id), &request.method, &request.params),
         Message::Notification(notification) => (None, &notification.method, &notification.params),
-        Message::Response(_) => return legacy_header(headers).map(Admitted::Legacy).map_err(|e| refuse(None, e)),
+        Message::Response(_) => {
+            return legacy_header(headers)
+                .map(Admitted::Legacy)
+                .map_err(|e| refuse(None, e));
+        }
     };
     let admitted = if method == "initialize" {
         // A client that falls back from the modern era may still send the modern header.
@@ -72,9 +80,10 @@ pub fn admit_pipe(message: &Message) -> Result<Admitted, Refusal> {
         Message::Request(request) if request.method == "initialize" => Ok(Admitted::Legacy(None)),
         Message::Request(request) => match meta::claim(&request.params) {
             Ok(Claim::Modern(meta)) => Ok(Admitted::Modern(meta)),
-            Ok(Claim::Legacy) if request.method == "server/discover" => {
-                Err(refuse(Some(&request.id), meta::missing_key(meta::PROTOCOL_VERSION)))
-            }
+            Ok(Claim::Legacy) if request.method == "server/discover" => Err(refuse(
+                Some(&request.id),
+                meta::missing_key(meta::PROTOCOL_VERSION),
+            )),
             Ok(Claim::Legacy) => Ok(Admitted::Legacy(None)),
             Err(error) => Err(refuse(Some(&request.id), error)),
         },
@@ -86,14 +95,26 @@ fn refuse(id: Option<&RequestId>, error: RpcError) -> Refusal {
     Refusal::bad_request(id.cloned(), error)
 }
 
-fn admit_request(headers: &HeaderMap, method: &str, params: &RawObject) -> Result<Admitted, RpcError> {
+fn admit_request(
+    headers: &HeaderMap,
+    method: &str,
+    params: &RawObject,
+) -> Result<Admitted, RpcError> {
     let header = headers::single(headers, &PROTOCOL_VERSION)?;
     match meta::claim(params)? {
         Claim::Modern(meta) => {
             match header.as_deref() {
-                None => return Err(headers::mismatch("header `mcp-protocol-version` is required")),
+                None => {
+                    return Err(headers::mismatch(
+                        "header `mcp-protocol-version` is required",
+                    ));
+                }
                 Some(version) if version == meta.version.as_str() => {}
-                Some(_) => return Err(headers::mismatch("header `mcp-protocol-version` differs from `_meta`")),
+                Some(_) => {
+                    return Err(headers::mismatch(
+                        "header `mcp-protocol-version` differs from `_meta`",
+                    ));
+                }
             }
             check_mirrors(headers, method, params, Era::Modern)?;
             Ok(Admitted::Modern(meta))
@@ -112,13 +133,18 @@ fn admit_request(headers: &HeaderMap, method: &str, params: &RawObject) -> Resul
 fn admit_notification(headers: &HeaderMap) -> Result<Admitted, RpcError> {
     // The modern era leaves the headers of notifications undefined, and has none that a server must act on over HTTP.
     let version = parse_version(headers::single(headers, &PROTOCOL_VERSION)?.as_deref())?;
-    Ok(Admitted::Legacy(version.filter(|version| version.era() == Era::Legacy)))
+    Ok(Admitted::Legacy(
+        version.filter(|version| version.era() == Era::Legacy),
+    ))
 }
 
 fn legacy_header(headers: &HeaderMap) -> Result<Option<ProtocolVersion>, RpcError> {
     let version = parse_version(headers::single(headers, &PROTOCOL_VERSION)?.as_deref())?;
     match version.map(ProtocolVersion::era) {
-        Some(Era::Modern) => Err(RpcError::new(code::INVALID_REQUEST, "clients send no responses in this revision")),
+        Some(Era::Modern) => Err(RpcError::new(
+            code::INVALID_REQUEST,
+            "clients send no responses in this revision",
+        )),
         Some(Era::Legacy) | None => Ok(version),
     }
 }
@@ -127,28 +153,55 @@ fn parse_version(header: Option<&str>) -> Result<Option<ProtocolVersion>, RpcErr
     let Some(date) = header else {
         return Ok(None);
     };
-    let served = ProtocolVersion::from_date(date).filter(|version| ProtocolVersion::SERVED.contains(version));
-    served.map(Some).ok_or_else(|| meta::unsupported_version(date))
+    let served = ProtocolVersion::from_date(date)
+        .filter(|version| ProtocolVersion::SERVED.contains(version));
+    served
+        .map(Some)
+        .ok_or_else(|| meta::unsupported_version(date))
 }
 
 /// Checks `Mcp-Method` and `Mcp-Name`: required in the modern era; where a legacy client sends them, they must agree.
-fn check_mirrors(headers: &HeaderMap, method: &str, params: &RawObject, era: Era) -> Result<(), RpcError> {
-    check_mirror("mcp-method", headers::single(headers, &METHOD)?, Some(method.to_owned()), era)?;
+fn check_mirrors(
+    headers: &HeaderMap,
+    method: &str,
+    params: &RawObject,
+    era: Era,
+) -> Result<(), RpcError> {
+    check_mirror(
+        "mcp-method",
+        headers::single(headers, &METHOD)?,
+        Some(method.to_owned()),
+        era,
+    )?;
     let key = match method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
         "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return Ok(()),
     };
-    check_mirror("mcp-name", headers::single(headers, &NAME)?, params.get_string(key), era)
+    check_mirror(
+        "mcp-name",
+        headers::single(headers, &NAME)?,
+        params.get_string(key),
+        era,
+    )
 }
 
-fn check_mirror(header: &str, found: Option<String>, body: Option<String>, era: Era) -> Result<(), RpcError> {
+fn check_mirror(
+    header: &str,
+    found: Option<String>,
+    body: Option<String>,
+    era: Era,
+) -> Result<(), RpcError> {
     match (found, body, era) {
-        (None, Some(_), Era::Modern) => Err(headers::mismatch(format!("header `{header}` is required"))),
+        (None, Some(_), Era::Modern) => {
+            Err(headers::mismatch(format!("header `{header}` is required")))
+        }
         (None, _, Era::Legacy) | (None, None, Era::Modern) => Ok(()),
         (Some(found), body, _) if body.as_ref() == Some(&found) => Ok(()),
-        (Some(_), _, _) => Err(headers::mismatch(format!("header `{header}` differs from the body"))),
+        (Some(_), _, _) => Err(headers::mismatch(format!(
+            "header `{header}` differs from the body"
+        ))),
     }
 }
 
@@ -161,8 +214,10 @@ mod tests {
     const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
     fn admit(headers: &[(&'static str, &'static str)], body: &str) -> Result<&'static str, i64> {
-        let headers: HeaderMap =
-            headers.iter().map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect();
+        let headers: HeaderMap = headers
+            .iter()
+            .map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v)))
+            .collect();
         let message = Message::parse(body.to_owned()).unwrap();
         match admit_http(&headers, &message) {
             Ok(Admitted::Modern(_)) => Ok("modern"),
@@ -177,22 +232,44 @@ mod tests {
 
     #[test]
     fn each_message_is_classified_by_its_own_words() {
-        let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"e",{META}}}}}"#);
+        let call = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"e",{META}}}}}"#
+        );
         let version = ("mcp-protocol-version", "2026-07-28");
         let method = ("mcp-method", "tools/call");
         let plain = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"e"}}"#;
         let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
         let table: [(&[(&str, &str)], &str, Result<&str, i64>); 13] = [
             (&[version, method, ("mcp-name", "e")], &call, Ok("modern")),
-            (&[version, method, ("mcp-name", "=?base64?ZQ==?=")], &call, Ok("modern")),
+            (
+                &[version, method, ("mcp-name", "=?base64?ZQ==?=")],
+                &call,
+                Ok("modern"),
+            ),
             (&[version, method], &call, Err(-32020)),
             (&[version, ("mcp-name", "e")], &call, Err(-32020)),
             (&[method, ("mcp-name", "e")], &call, Err(-32020)),
             (&[version, method, ("mcp-name", "x")], &call, Err(-32020)),
-            (&[("mcp-protocol-version", "2025-06-18"), method, ("mcp-name", "e")], &call, Err(-32020)),
+            (
+                &[
+                    ("mcp-protocol-version", "2025-06-18"),
+                    method,
+                    ("mcp-name", "e"),
+                ],
+                &call,
+                Err(-32020),
+            ),
             (&[version, method, ("mcp-name", "e")], plain, Err(-32602)),
-            (&[("mcp-protocol-version", "2031-01-01")], plain, Err(-32022)),
-            (&[("mcp-protocol-version", "2025-06-18")], plain, Ok("2025-06-18")),
+            (
+                &[("mcp-protocol-version", "2031-01-01")],
+                plain,
+                Err(-32022),
+            ),
+            (
+                &[("mcp-protocol-version", "2025-06-18")],
+                plain,
+                Ok("2025-06-18"),
+            ),
             (&[("mcp-name", "x")], plain, Err(-32020)),
             (&[], plain, Ok("legacy")),
             (&[version], initialize, Ok("legacy")),
@@ -204,11 +281,19 @@ mod tests {
 
     #[test]
     fn a_pipe_has_no_headers_to_disagree_with() {
-        let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{{META}}}}}"#);
-        assert!(matches!(admit_pipe(&Message::parse(call).unwrap()), Ok(Admitted::Modern(_))));
+        let call =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{{META}}}}}"#);
+        assert!(matches!(
+            admit_pipe(&Message::parse(call).unwrap()),
+            Ok(Admitted::Modern(_))
+        ));
         let ping = Message::parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).unwrap();
         assert_eq!(admit_pipe(&ping), Ok(Admitted::Legacy(None)));
-        let discover = Message::parse(r#"{"jsonrpc":"2.0","id":1,"method":"server/discover"}"#).unwrap();
-        assert_eq!(admit_pipe(&discover).unwrap_err().error.code, code::INVALID_PARAMS);
+        let discover =
+            Message::parse(r#"{"jsonrpc":"2.0","id":1,"method":"server/discover"}"#).unwrap();
+        assert_eq!(
+            admit_pipe(&discover).unwrap_err().error.code,
+            code::INVALID_PARAMS
+        );
     }
 }
