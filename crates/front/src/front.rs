@@ -520,30 +520,40 @@ fn bridged(outcome: Outcome, era: Era) -> Outcome {
     let Outcome::Result(result) = outcome else {
         return outcome;
     };
-    let Ok(mut object) = RawObject::parse(&result) else {
-        let error = RpcError::new(code::GATEWAY, "the server's result is no object")
-            .with_data(&serde_json::json!({"reason": "bad_answer"}));
-        return Outcome::Error(error.to_raw());
-    };
-    match (era, object.get_string("resultType").as_deref()) {
-        (Era::Modern, Some(_)) | (Era::Legacy, None) => Outcome::Result(result),
-        (Era::Modern, None) => {
-            object.set("resultType", RawJson::string("complete"));
-            Outcome::Object(object)
-        }
-        (Era::Legacy, Some("complete")) => {
-            object.remove("resultType");
-            Outcome::Object(object)
-        }
-        (Era::Legacy, Some(_)) => {
-            let error = RpcError::new(
-                code::GATEWAY,
-                "the tool needs input that this protocol version cannot carry here",
-            )
-            .with_data(&serde_json::json!({"reason": "input_required"}));
-            Outcome::Error(error.to_raw())
-        }
+    if !result.is_object() {
+        return refused_by_gateway("bad_answer", "the server's result is no object");
     }
+    let kind =
+        RawObject::peek(&result, "resultType").map(|kind| kind.as_string().unwrap_or_default());
+    match (era, kind.as_deref()) {
+        (Era::Modern, Some(_)) | (Era::Legacy, None) => Outcome::Result(result),
+        (Era::Modern, None) => changed(&result, |object| {
+            object.set("resultType", RawJson::string("complete"))
+        }),
+        (Era::Legacy, Some("complete")) => changed(&result, |object| {
+            object.remove("resultType");
+        }),
+        (Era::Legacy, Some(_)) => refused_by_gateway(
+            "input_required",
+            "the tool needs input that this protocol version cannot carry here",
+        ),
+    }
+}
+
+fn changed(result: &RawJson, change: impl FnOnce(&mut RawObject)) -> Outcome {
+    match RawObject::parse(result) {
+        Ok(mut object) => {
+            change(&mut object);
+            Outcome::Object(object)
+        }
+        Err(_) => refused_by_gateway("bad_answer", "the server's result has a key twice"),
+    }
+}
+
+fn refused_by_gateway(reason: &str, message: &str) -> Outcome {
+    let error =
+        RpcError::new(code::GATEWAY, message).with_data(&serde_json::json!({ "reason": reason }));
+    Outcome::Error(error.to_raw())
 }
 
 #[cfg(test)]

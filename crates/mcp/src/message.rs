@@ -6,7 +6,7 @@ use crate::{
     error::{RpcError, code},
     object::RawObject,
     raw::RawJson,
-    scan::JsonError,
+    scan::{self, JsonError},
     wire::Wire,
 };
 
@@ -131,10 +131,11 @@ impl Incoming {
     /// # Errors
     /// Where it is no JSON, an empty batch, or one value that is no message.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, ParseError> {
-        let raw = RawJson::parse(text)?;
-        if !raw.is_array() {
-            return Message::from_raw(&raw).map(Self::One);
+        let bytes = text.into();
+        if bytes.get(scan::skip_space(&bytes, 0)) != Some(&b'[') {
+            return Message::parse(bytes).map(Self::One);
         }
+        let raw = RawJson::parse(bytes)?;
         let items = raw.items()?;
         if items.is_empty() {
             return Err(ParseError::shape(None, "an empty batch"));
@@ -151,11 +152,29 @@ impl Message {
     /// # Errors
     /// Where the bytes are no JSON object with the members of a JSON-RPC 2.0 message.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, ParseError> {
-        Self::from_raw(&RawJson::parse(text)?)
+        let bytes = text.into();
+        let start = scan::skip_space(&bytes, 0);
+        if bytes.get(start) != Some(&b'{') {
+            RawJson::parse(bytes)?;
+            return Err(ParseError::shape(None, "a message is an object"));
+        }
+        // Checked and split in one pass: a result may be large.
+        std::str::from_utf8(&bytes).map_err(|_| JsonError::NotUtf8)?;
+        let (object, end) = RawObject::scan(&bytes, start)?;
+        match scan::skip_space(&bytes, end) {
+            rest if rest == bytes.len() => Self::from_object(object),
+            rest => Err(JsonError::Invalid { at: rest }.into()),
+        }
     }
 
     fn from_raw(raw: &RawJson) -> Result<Self, ParseError> {
-        let mut object = RawObject::parse(raw)?;
+        if !raw.is_object() {
+            return Err(ParseError::shape(None, "a message is an object"));
+        }
+        Self::from_object(RawObject::parse(raw)?)
+    }
+
+    fn from_object(mut object: RawObject) -> Result<Self, ParseError> {
         let id = object.remove("id");
         let refuse = |what| Err(ParseError::shape(id.clone(), what));
         if object
@@ -352,7 +371,18 @@ mod tests {
         let table = [
             ("{", None, code::PARSE_ERROR),
             ("[]", None, code::INVALID_REQUEST),
-            ("7", None, code::PARSE_ERROR),
+            ("7", None, code::INVALID_REQUEST),
+            ("7 8", None, code::PARSE_ERROR),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m"}}"#,
+                None,
+                code::PARSE_ERROR,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1 "method":"m"}"#,
+                None,
+                code::PARSE_ERROR,
+            ),
             (r#"{"id":1,"method":"m"}"#, Some("1"), code::INVALID_REQUEST),
             (
                 r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,

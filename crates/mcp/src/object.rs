@@ -1,5 +1,9 @@
 //! [`RawObject`]: a JSON object as its fields in order, each value as the bytes it arrived in.
 
+use std::ops::Range;
+
+use bytes::Bytes;
+
 use crate::{
     raw::RawJson,
     scan::{self, JsonError},
@@ -54,21 +58,39 @@ impl RawObject {
         if !raw.is_object() {
             return Err(JsonError::WrongType { expected: "object" });
         }
-        let bytes = raw.as_bytes();
+        Self::scan(raw.bytes(), 0).map(|(object, _)| object)
+    }
+
+    /// Checks and splits the object that begins at `start` in one pass; returns the offset behind it as well.
+    pub(crate) fn scan(bytes: &Bytes, start: usize) -> Result<(Self, usize), JsonError> {
         let mut object = Self::default();
-        let mut at = scan::skip_space(bytes, 1);
-        while bytes.get(at).is_some_and(|byte| *byte != b'}') {
-            let key_end = scan::string_end(bytes, at)?;
-            let start = scan::skip_space(bytes, scan::skip_space(bytes, key_end) + 1);
-            let end = scan::value_end(bytes, start)?;
-            let slice = |from, to| RawJson::from_scanned(raw.bytes().slice(from..to));
-            object.append(slice(at, key_end), slice(start, end))?;
-            at = scan::skip_space(bytes, end);
-            if bytes.get(at) == Some(&b',') {
-                at = scan::skip_space(bytes, at + 1);
+        let mut cursor = FieldCursor::new(bytes, start)?;
+        while let Some((key, value)) = cursor.next_field()? {
+            let slice = |range: Range<usize>| RawJson::from_scanned(bytes.slice(range));
+            object.append(slice(key), slice(value))?;
+        }
+        Ok((object, cursor.at))
+    }
+
+    /// Returns the value of a field without looking at the fields behind it.
+    ///
+    /// ```
+    /// use genlock_mcp::{RawJson, RawObject};
+    ///
+    /// let result = RawJson::parse(r#"{"resultType":"complete","content":[]}"#)?;
+    /// assert_eq!(RawObject::peek(&result, "resultType").unwrap().as_bytes(), b"\"complete\"");
+    /// # Ok::<(), genlock_mcp::JsonError>(())
+    /// ```
+    pub fn peek(raw: &RawJson, name: &str) -> Option<RawJson> {
+        let bytes = raw.bytes();
+        let mut cursor = FieldCursor::new(bytes, 0).ok()?;
+        while let Ok(Some((key, value))) = cursor.next_field() {
+            let key = RawJson::from_scanned(bytes.slice(key));
+            if key.as_string().is_some_and(|key| key == name) {
+                return Some(RawJson::from_scanned(bytes.slice(value)));
             }
         }
-        Ok(object)
+        None
     }
 
     fn append(&mut self, key: RawJson, value: RawJson) -> Result<(), JsonError> {
@@ -166,6 +188,46 @@ impl RawObject {
             wire.push(&field.key).push_text(":").push(&field.value);
         }
         wire.push_text("}");
+    }
+}
+
+/// Walks over the fields of an object in the text, checking the grammar on the way.
+struct FieldCursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    ended: bool,
+}
+
+impl<'a> FieldCursor<'a> {
+    fn new(bytes: &'a [u8], start: usize) -> Result<Self, JsonError> {
+        scan::expect_byte(bytes, start, b'{')?;
+        let at = scan::skip_space(bytes, start + 1);
+        let ended = bytes.get(at) == Some(&b'}');
+        Ok(Self {
+            bytes,
+            at: at + usize::from(ended),
+            ended,
+        })
+    }
+
+    /// Returns where the next key (quotes included) and its value stand.
+    fn next_field(&mut self) -> Result<Option<(Range<usize>, Range<usize>)>, JsonError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let key = self.at..scan::string_end(self.bytes, self.at)?;
+        let colon = scan::skip_space(self.bytes, key.end);
+        scan::expect_byte(self.bytes, colon, b':')?;
+        let start = scan::skip_space(self.bytes, colon + 1);
+        let value = start..scan::value_end(self.bytes, start)?;
+        let after = scan::skip_space(self.bytes, value.end);
+        match self.bytes.get(after) {
+            Some(b',') => self.at = scan::skip_space(self.bytes, after + 1),
+            Some(b'}') => (self.at, self.ended) = (after + 1, true),
+            Some(_) => return Err(JsonError::Invalid { at: after }),
+            None => return Err(JsonError::UnexpectedEnd),
+        }
+        Ok(Some((key, value)))
     }
 }
 

@@ -209,9 +209,6 @@ fn digits_end(bytes: &[u8], at: usize) -> Result<usize, JsonError> {
     }
 }
 
-/// How many bytes are looked at together; the compiler turns the comparison of a block into vector instructions.
-const BLOCK: usize = 32;
-
 fn is_special(byte: u8) -> bool {
     byte == b'"' || byte == b'\\' || byte < 0x20
 }
@@ -231,21 +228,33 @@ pub(crate) fn string_end(bytes: &[u8], at: usize) -> Result<usize, JsonError> {
     }
 }
 
+/// Returns the offset of the first byte that is special in a string: eight bytes are looked at together.
 fn plain_end(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(block) = bytes.get(at..at + BLOCK) {
-        let special = block
-            .iter()
-            .fold(false, |seen, byte| seen | is_special(*byte));
-        if special {
-            break;
+    while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let found = special_bytes(u64::from_le_bytes(*word));
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
         }
-        at += BLOCK;
+        at += 8;
     }
     let rest = bytes.get(at..).unwrap_or_default();
     at + rest
         .iter()
         .position(|byte| is_special(*byte))
         .unwrap_or(rest.len())
+}
+
+/// Sets the high bit of the first byte that is a quote, a backslash or a control character.
+///
+/// Bytes behind that one may be marked wrongly, since a borrow runs upwards; the lowest mark is always right.
+fn special_bytes(word: u64) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
+    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+    let controls = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
+    zero_bytes(word ^ (ONES * u64::from(b'"')))
+        | zero_bytes(word ^ (ONES * u64::from(b'\\')))
+        | controls
 }
 
 fn escape_end(bytes: &[u8], at: usize) -> Result<usize, JsonError> {

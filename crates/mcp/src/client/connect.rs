@@ -11,11 +11,8 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    CallError, Client, Exchange, PeerInfo, Transport,
-    http::{HttpTarget, HttpTransport},
-    modern_meta,
-    pipe::PipeTransport,
-    watch::watch_changes,
+    CallError, Client, Exchange, PeerInfo, Transport, http::HttpTransport, modern_meta,
+    pipe::PipeTransport, target::HttpTarget, watch::watch_changes,
 };
 use crate::{
     error::{RpcError, code, escape_text},

@@ -10,19 +10,9 @@ use std::{
 
 use ::http::{
     HeaderMap, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse, StatusCode,
-    Uri,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
 };
-use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http_body::Body as _;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client as Pool, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
-};
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -30,9 +20,14 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{CallError, Exchange, pipe::answer_to};
+use super::{
+    CallError, Exchange,
+    connections::{Connections, ResponseBody},
+    pipe::answer_to,
+    target::HttpTarget,
+};
 use crate::{
-    body::{self, CollectError, WireBody},
+    body::WireBody,
     headers,
     message::{Message, Notification, Outcome, Request},
     meta,
@@ -46,91 +41,8 @@ const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, 
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// How long an answered stream may take to end before its connection is given up.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How long an idle connection is kept.
-const IDLE: Duration = Duration::from_secs(60);
 /// How long one message of the connection's own, such as a cancellation, may take.
 const NOTIFY: Duration = Duration::from_secs(5);
-
-/// Where an HTTP upstream is and what every request to it carries.
-#[derive(Clone)]
-pub struct HttpTarget {
-    uri: Uri,
-    headers: HeaderMap,
-}
-
-impl HttpTarget {
-    /// Names an upstream by its URL and the headers of every request; the values are kept out of logs.
-    ///
-    /// # Errors
-    /// Where the URL is no absolute `http` or `https` URL, or a header cannot be sent. Neither is quoted.
-    pub fn new<'a>(
-        url: &str,
-        headers: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Result<Self, InvalidTarget> {
-        let mut uri: Uri = url.parse().map_err(|_| InvalidTarget::Url)?;
-        if uri.host().is_none() || !matches!(uri.scheme_str(), Some("http" | "https")) {
-            return Err(InvalidTarget::Url);
-        }
-        let mut map = HeaderMap::new();
-        if let Some((bare, credentials)) = take_userinfo(&uri) {
-            uri = bare.ok_or(InvalidTarget::Url)?;
-            map.insert(AUTHORIZATION, credentials.ok_or(InvalidTarget::Url)?);
-        }
-        for (name, value) in headers {
-            let refuse = || InvalidTarget::Header {
-                name: name.to_owned(),
-            };
-            let name = ::http::HeaderName::try_from(name).map_err(|_| refuse())?;
-            let mut value = HeaderValue::try_from(value).map_err(|_| refuse())?;
-            value.set_sensitive(true);
-            map.insert(name, value);
-        }
-        Ok(Self { uri, headers: map })
-    }
-}
-
-/// Splits `user:password@` off a URL: what is left, and the header that carries it. `None` where there is none.
-fn take_userinfo(uri: &Uri) -> Option<(Option<Uri>, Option<HeaderValue>)> {
-    let (userinfo, host) = uri.authority()?.as_str().rsplit_once('@')?;
-    let mut parts = uri.clone().into_parts();
-    parts.authority = host.parse().ok();
-    let plain = percent_decode(userinfo)?;
-    let mut header = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(plain))).ok();
-    if let Some(value) = &mut header {
-        value.set_sensitive(true);
-    }
-    Some((Uri::from_parts(parts).ok(), header))
-}
-
-fn percent_decode(text: &str) -> Option<Vec<u8>> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            decoded.push(*first);
-            continue;
-        }
-        let (digits, tail) = rest.split_at_checked(2)?;
-        decoded.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
-        rest = tail;
-    }
-    Some(decoded)
-}
-
-/// A target that no request can be sent to.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidTarget {
-    /// The URL is no absolute `http` or `https` URL.
-    #[error("not an absolute http or https URL")]
-    Url,
-    /// A header cannot be sent.
-    #[error("header `{name}` cannot be sent")]
-    Header {
-        /// Its name.
-        name: String,
-    },
-}
 
 #[derive(Clone)]
 pub(super) struct HttpTransport {
@@ -139,7 +51,7 @@ pub(super) struct HttpTransport {
 
 struct Shared {
     target: HttpTarget,
-    pool: Pool<HttpsConnector<HttpConnector>, WireBody>,
+    connections: Arc<Connections>,
     /// What the handshake of a legacy upstream gave: the revision, and the session id where there is one.
     session: Mutex<(Option<HeaderValue>, Option<HeaderValue>)>,
     next_id: AtomicU64,
@@ -165,18 +77,16 @@ impl HttpTransport {
         tools_changed: watch::Sender<u64>,
         tasks: &TaskTracker,
     ) -> Result<Self, rustls::Error> {
-        let pool = Pool::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE)
-            .pool_timer(TokioTimer::new())
-            .build(connector()?);
+        let stopped = CancellationToken::new();
+        let connections = Connections::new(target.uri.clone(), stopped.clone(), tasks.clone())?;
         Ok(Self {
             shared: Arc::new(Shared {
                 target,
-                pool,
+                connections: Arc::new(connections),
                 session: Mutex::new((None, None)),
                 next_id: AtomicU64::new(1),
                 tools_changed,
-                stopped: CancellationToken::new(),
+                stopped,
                 limit,
                 tasks: tasks.clone(),
             }),
@@ -338,7 +248,6 @@ impl Shared {
     fn request(&self, method: Method, style: Era, body: WireBody) -> HttpRequest<WireBody> {
         let mut request = HttpRequest::new(body);
         *request.method_mut() = method;
-        *request.uri_mut() = self.target.uri.clone();
         let map = request.headers_mut();
         map.extend(
             self.target
@@ -359,19 +268,8 @@ impl Shared {
     async fn send(
         &self,
         request: HttpRequest<WireBody>,
-    ) -> Result<HttpResponse<Incoming>, CallError> {
-        if self.stopped.is_cancelled() {
-            return Err(CallError::Closed { sent: false });
-        }
-        self.pool.request(request).await.map_err(|error| {
-            if error.is_connect() {
-                CallError::Connect {
-                    reason: root_cause(&error),
-                }
-            } else {
-                CallError::Closed { sent: true }
-            }
-        })
+    ) -> Result<HttpResponse<ResponseBody>, CallError> {
+        self.connections.send(request).await
     }
 
     async fn post(&self, request: HttpRequest<WireBody>) -> Result<Posted, CallError> {
@@ -392,7 +290,7 @@ impl Shared {
             StatusCode::OK if is_event_stream(&parts.headers) => {
                 Ok(Posted::Stream(Box::new(EventStream::new(body, self.limit))))
             }
-            StatusCode::OK => Ok(Posted::Json(collect(body, self.limit).await?)),
+            StatusCode::OK => Ok(Posted::Json(body.collect(self.limit).await?)),
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
                 let challenge = parts
                     .headers
@@ -405,7 +303,7 @@ impl Shared {
             }
             // A refusal may carry its reason as a JSON-RPC error.
             status if is_json(&parts.headers) => {
-                let bytes = collect(body, self.limit).await?;
+                let bytes = body.collect(self.limit).await?;
                 match Message::parse(bytes.clone()) {
                     // Some servers answer so in place of 404 where the session is not known any more.
                     Ok(Message::Response(response))
@@ -454,9 +352,6 @@ impl Shared {
 
     /// Reads an answered stream to its end, so that its connection can be used again.
     fn drain(&self, mut stream: Box<EventStream>) {
-        if stream.is_at_end() {
-            return;
-        }
         self.tasks.spawn(async move {
             let deadline = Instant::now() + DRAIN;
             while let Ok(Ok(Some(_))) = timeout_at(deadline, stream.next()).await {}
@@ -496,20 +391,16 @@ impl Shared {
 
 /// The messages of an event stream.
 pub(super) struct EventStream {
-    body: Incoming,
+    body: ResponseBody,
     decoder: Decoder,
 }
 
 impl EventStream {
-    fn new(body: Incoming, limit: usize) -> Self {
+    fn new(body: ResponseBody, limit: usize) -> Self {
         Self {
             body,
             decoder: Decoder::new(limit),
         }
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.body.is_end_stream()
     }
 
     /// Returns the next message; `None` where the stream ended.
@@ -524,45 +415,12 @@ impl EventStream {
                 Ok(None) => {}
                 Err(error) => return Err(CallError::TooLarge { limit: error.limit }),
             }
-            match self.body.frame().await {
+            match self.body.next().await? {
                 None => return Ok(None),
-                Some(Err(_)) => return Err(CallError::Closed { sent: true }),
-                Some(Ok(frame)) => {
-                    if let Some(data) = frame.data_ref() {
-                        self.decoder.feed(data);
-                    }
-                }
+                Some(piece) => self.decoder.feed(&piece),
             }
         }
     }
-}
-
-fn connector() -> Result<HttpsConnector<HttpConnector>, rustls::Error> {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(Duration::from_secs(10)));
-    Ok(HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(tcp))
-}
-
-async fn collect(body: Incoming, limit: usize) -> Result<Bytes, CallError> {
-    body::collect(body, limit)
-        .await
-        .map_err(|error| match error {
-            CollectError::TooLarge { limit } => CallError::TooLarge { limit },
-            CollectError::Broken => CallError::Closed { sent: true },
-        })
 }
 
 fn answer_of(bytes: Bytes, id: u64) -> Result<Outcome, CallError> {
@@ -613,40 +471,4 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 
 fn is_json(headers: &HeaderMap) -> bool {
     content_type_is(headers, "application/json")
-}
-
-/// Returns the innermost cause, which is what a person needs ("connection refused").
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn userinfo_of_a_url_travels_in_a_header() {
-        let target = HttpTarget::new("https://me:p%40ss@host.example:8443/mcp?x=1", []).unwrap();
-        assert_eq!(target.uri, "https://host.example:8443/mcp?x=1");
-        assert_eq!(
-            target.headers.get(AUTHORIZATION).unwrap(),
-            "Basic bWU6cEBzcw=="
-        );
-        assert!(target.headers.get(AUTHORIZATION).unwrap().is_sensitive());
-    }
-
-    #[test]
-    fn only_absolute_http_urls_are_targets() {
-        for url in ["", "/mcp", "host:80", "ftp://host/", "http:///x"] {
-            assert_eq!(
-                HttpTarget::new(url, []).err(),
-                Some(InvalidTarget::Url),
-                "{url}"
-            );
-        }
-    }
 }

@@ -1,17 +1,19 @@
 //! The side that talks to upstream servers: one connection, of either era, over a pipe or HTTP.
 
 mod connect;
+mod connections;
 mod http;
 mod list;
 mod pipe;
+mod target;
 mod watch;
 
 use std::{sync::Arc, time::Duration};
 
 use ::http::{HeaderName, HeaderValue, StatusCode};
 pub use connect::{ConnectError, ConnectOptions, Protocol, connect_http, connect_pipe};
-pub use http::{HttpTarget, InvalidTarget};
 pub use list::{ListError, Listed};
+pub use target::{HttpTarget, InvalidTarget};
 use tokio::{
     sync::{mpsc, watch as watch_channel},
     time::Instant,
