@@ -7,7 +7,7 @@ use axum::{
     body::Body,
     extract::{Query, Request as HttpRequest, State},
     response::Response as HttpResponse,
-    routing::{MethodRouter, delete, get, post},
+    routing::any,
 };
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -21,7 +21,7 @@ use genlock_mcp::{
     meta::{self, ModernMeta},
     server::{Admitted, Refusal, admit_http},
 };
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
@@ -61,49 +61,68 @@ impl Wishes {
 impl Front {
     /// Returns the routes of the front door and the probes, ready to be nested or merged into a host's own router.
     pub fn router(&self) -> Router {
-        let mcp: MethodRouter<Self> = post(receive)
-            .merge(get(open_stream))
-            .merge(delete(end_session));
+        let status = crate::status::routes().layer(axum::middleware::from_fn_with_state(
+            self.clone(),
+            at_the_door,
+        ));
         Router::new()
-            .route("/mcp", mcp)
-            .merge(crate::status::routes())
-            .layer(axum::middleware::from_fn_with_state(
-                self.clone(),
-                at_the_door,
-            ))
+            .route("/mcp", any(serve_mcp))
+            .merge(status)
             .merge(crate::status::probes())
             .with_state(self.clone())
     }
+
+    /// Refuses what comes from a stranger, before anything of it is read.
+    fn check_door(&self, request: &HttpRequest) -> Result<(), Refused> {
+        let inner = &self.inner;
+        guard::check(
+            request.headers(),
+            request.uri(),
+            &inner.allowed_hosts,
+            &inner.allowed_origins,
+        )
+        .map_err(|stranger| {
+            Box::new(reply::failure(
+                guard::Stranger::STATUS,
+                stranger.code(),
+                stranger.message(),
+            ))
+        })
+    }
 }
 
-/// Refuses what comes from a stranger, before anything of it is read.
 async fn at_the_door(
     State(front): State<Front>,
     request: HttpRequest,
     next: axum::middleware::Next,
 ) -> HttpResponse {
-    let inner = &front.inner;
-    match guard::check(
-        request.headers(),
-        request.uri(),
-        &inner.allowed_hosts,
-        &inner.allowed_origins,
-    ) {
+    match front.check_door(&request) {
         Ok(()) => next.run(request).await,
-        Err(stranger) => {
-            reply::failure(guard::Stranger::STATUS, stranger.code(), stranger.message())
-        }
+        Err(refused) => *refused,
     }
 }
 
-async fn receive(
+/// Serves one request to `/mcp`. One handler for all methods, since this is the hot path.
+async fn serve_mcp(
     State(front): State<Front>,
     Query(wishes): Query<Wishes>,
     request: HttpRequest,
 ) -> HttpResponse {
+    if let Err(refused) = front.check_door(&request) {
+        return *refused;
+    }
     let (parts, body) = request.into_parts();
-    let answered = match read(&front, &parts.headers, body).await {
-        Ok(incoming) => front.receive(incoming, parts.headers, wishes).await,
+    match parts.method {
+        Method::POST => receive(&front, wishes, parts.headers, body).await,
+        Method::GET => open_stream(&front, &parts.headers),
+        Method::DELETE => end_session(&front, &parts.headers),
+        _ => method_not_allowed("GET, POST, DELETE"),
+    }
+}
+
+async fn receive(front: &Front, wishes: Wishes, headers: HeaderMap, body: Body) -> HttpResponse {
+    let answered = match read(front, &headers, body).await {
+        Ok(incoming) => front.receive(incoming, headers, wishes).await,
         Err(response) => Err(response),
     };
     answered.unwrap_or_else(|refused| *refused)
@@ -448,28 +467,28 @@ fn broken(id: RawJson) -> Answer {
     }
 }
 
-async fn open_stream(State(front): State<Front>, headers: HeaderMap) -> HttpResponse {
-    if is_modern(&headers) || !headers.contains_key(headers::SESSION_ID) {
-        return method_not_allowed();
+fn open_stream(front: &Front, headers: &HeaderMap) -> HttpResponse {
+    if is_modern(headers) || !headers.contains_key(headers::SESSION_ID) {
+        return method_not_allowed("POST");
     }
-    if !accepts(&headers, "text/event-stream") {
+    if !accepts(headers, "text/event-stream") {
         return *refuse(
             StatusCode::NOT_ACCEPTABLE,
             code::INVALID_REQUEST,
             "`Accept` must list text/event-stream",
         );
     }
-    match front.session(&headers) {
-        Ok(session) => listen::legacy(&front, session),
+    match front.session(headers) {
+        Ok(session) => listen::legacy(front, session),
         Err(refused) => *refused,
     }
 }
 
-async fn end_session(State(front): State<Front>, headers: HeaderMap) -> HttpResponse {
-    if is_modern(&headers) {
-        return method_not_allowed();
+fn end_session(front: &Front, headers: &HeaderMap) -> HttpResponse {
+    if is_modern(headers) {
+        return method_not_allowed("POST");
     }
-    let id = headers::single(&headers, &headers::SESSION_ID)
+    let id = headers::single(headers, &headers::SESSION_ID)
         .ok()
         .flatten();
     match id {
@@ -487,14 +506,14 @@ async fn end_session(State(front): State<Front>, headers: HeaderMap) -> HttpResp
     }
 }
 
-fn method_not_allowed() -> HttpResponse {
+fn method_not_allowed(allowed: &'static str) -> HttpResponse {
     let mut response = *refuse(
         StatusCode::METHOD_NOT_ALLOWED,
         code::INVALID_REQUEST,
-        "only POST is served here",
+        "this method is not served here",
     );
     response
         .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static("POST"));
+        .insert(header::ALLOW, HeaderValue::from_static(allowed));
     response
 }

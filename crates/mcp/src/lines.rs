@@ -26,8 +26,8 @@ pub struct LineReader<R> {
     buffer: BytesMut,
     searched: usize,
     limit: usize,
-    /// The beginning of the overlong line whose end is not yet seen.
-    overlong: Option<Bytes>,
+    /// The line whose end is not yet seen was found too long already.
+    skipping: bool,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
@@ -38,7 +38,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             buffer: BytesMut::new(),
             searched: 0,
             limit,
-            overlong: None,
+            skipping: false,
         }
     }
 
@@ -80,18 +80,20 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             }
         }
         self.searched = self.buffer.len();
-        if self.buffer.len() > self.limit || self.overlong.is_some() {
-            let head = Bytes::copy_from_slice(self.buffer.get(..HEAD).unwrap_or(&self.buffer));
-            self.overlong.get_or_insert(head);
-            self.buffer.clear();
-            self.searched = 0;
+        if self.buffer.len() <= self.limit && !self.skipping {
+            return None;
         }
-        None
+        // Told at once: who waits for this line need not wait for its end, which may never come.
+        let head = Bytes::copy_from_slice(self.buffer.get(..HEAD).unwrap_or(&self.buffer));
+        self.buffer.clear();
+        self.searched = 0;
+        let first = !std::mem::replace(&mut self.skipping, true);
+        first.then_some(Line::TooLong(head))
     }
 
     fn finish(&mut self, line: Bytes) -> Option<Line> {
-        if let Some(head) = self.overlong.take() {
-            return Some(Line::TooLong(head));
+        if std::mem::take(&mut self.skipping) {
+            return None;
         }
         if line.len() > self.limit {
             return Some(Line::TooLong(line.slice(..HEAD.min(line.len()))));
@@ -110,6 +112,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
 
     async fn read(input: &[u8], limit: usize) -> Vec<Line> {
@@ -142,5 +146,21 @@ mod tests {
         assert_eq!((&lines[0], &lines[2]), (&whole("a"), &whole("b")));
         assert!(matches!(&lines[1], Line::TooLong(head) if head.len() <= HEAD));
         assert!(matches!(&lines[3], Line::TooLong(_)));
+    }
+
+    #[tokio::test]
+    async fn an_overlong_line_is_named_before_its_end_and_once() {
+        let (mut far, near) = tokio::io::duplex(1 << 20);
+        let mut reader = LineReader::new(near, 1000);
+        far.write_all(&[b'x'; 100_000]).await.unwrap();
+        assert!(matches!(
+            reader.next().await.unwrap(),
+            Some(Line::TooLong(_))
+        ));
+
+        far.write_all(&[b'x'; 100_000]).await.unwrap();
+        far.write_all(b"\nnext\n").await.unwrap();
+
+        assert_eq!(reader.next().await.unwrap(), Some(whole("next")));
     }
 }

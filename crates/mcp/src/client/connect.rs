@@ -347,6 +347,7 @@ fn is_final(error: &ConnectError) -> bool {
             | CallError::Connect { .. }
             | CallError::Unauthorized { .. } => true,
             CallError::TooLarge { .. }
+            | CallError::Unassigned { .. }
             | CallError::BadAnswer { .. }
             | CallError::SessionExpired
             | CallError::Status { .. } => false,

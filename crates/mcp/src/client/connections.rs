@@ -27,6 +27,8 @@ use crate::body::{self, CollectError, WireBody};
 const IDLE: Duration = Duration::from_secs(60);
 /// The most idle connections that are kept.
 const MOST_IDLE: usize = 256;
+/// How much of a response is read ahead of the one that takes it, and the most that its head may have, in bytes.
+const READ_AHEAD: usize = 128 * 1024;
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -136,7 +138,9 @@ impl Connections {
             .call(self.uri.clone())
             .await
             .map_err(|error| failed(error.as_ref()))?;
-        let (sender, connection) = http1::handshake(stream)
+        let (sender, connection) = http1::Builder::new()
+            .max_buf_size(READ_AHEAD)
+            .handshake(stream)
             .await
             .map_err(|error| failed(&error))?;
         let stopped = self.stopped.clone();

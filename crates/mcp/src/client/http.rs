@@ -77,6 +77,11 @@ impl HttpTransport {
         tools_changed: watch::Sender<u64>,
         tasks: &TaskTracker,
     ) -> Result<Self, rustls::Error> {
+        let mut target = target;
+        target.headers.insert(CONTENT_TYPE, JSON);
+        target.headers.insert(ACCEPT, JSON_OR_EVENTS);
+        // Room for what each request adds, so that it is added without moving the others.
+        target.headers.reserve(8);
         let stopped = CancellationToken::new();
         let connections = Connections::new(target.uri.clone(), stopped.clone(), tasks.clone())?;
         Ok(Self {
@@ -248,15 +253,8 @@ impl Shared {
     fn request(&self, method: Method, style: Era, body: WireBody) -> HttpRequest<WireBody> {
         let mut request = HttpRequest::new(body);
         *request.method_mut() = method;
+        *request.headers_mut() = self.target.headers.clone();
         let map = request.headers_mut();
-        map.extend(
-            self.target
-                .headers
-                .iter()
-                .map(|(name, value)| (name.clone(), value.clone())),
-        );
-        map.insert(CONTENT_TYPE, JSON);
-        map.insert(ACCEPT, JSON_OR_EVENTS);
         if style == Era::Legacy {
             let (version, session) = self.session.lock().clone();
             map.extend(version.map(|version| (headers::PROTOCOL_VERSION, version)));

@@ -102,6 +102,12 @@ pub enum CallError {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// An answer larger than allowed came, and did not tell for which call. It may have been this one's.
+    #[error("an answer to some call is larger than {limit} bytes")]
+    Unassigned {
+        /// The limit, in bytes.
+        limit: usize,
+    },
     /// The answer is no MCP.
     #[error("not an MCP answer: {what}")]
     BadAnswer {
@@ -134,7 +140,7 @@ impl CallError {
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Closed { sent } | Self::DeadlineExceeded { sent } => *sent,
-            Self::TooLarge { .. } | Self::BadAnswer { .. } => true,
+            Self::TooLarge { .. } | Self::Unassigned { .. } | Self::BadAnswer { .. } => true,
             Self::Connect { .. } | Self::SessionExpired | Self::Unauthorized { .. } => false,
             Self::Status { status, .. } => status.is_server_error(),
         }

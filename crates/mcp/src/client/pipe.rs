@@ -249,10 +249,10 @@ impl Shared {
     }
 
     fn take_overlong(&self, head: &[u8]) {
-        let error = CallError::TooLarge { limit: self.limit };
+        let limit = self.limit;
         match leading_id(head) {
             Some(id) => {
-                self.answer(id, Err(error));
+                self.answer(id, Err(CallError::TooLarge { limit }));
             }
             None => {
                 let ids: Vec<u64> = self
@@ -263,7 +263,7 @@ impl Shared {
                     .copied()
                     .collect();
                 for id in ids {
-                    self.answer(id, Err(error.clone()));
+                    self.answer(id, Err(CallError::Unassigned { limit }));
                 }
             }
         }
