@@ -46,6 +46,8 @@ pub(crate) struct Unavailable {
 /// One compiled picture of all tools.
 #[derive(Default)]
 pub(crate) struct Catalog {
+    /// The lists that it was compiled from, in the order of the servers.
+    seen: Vec<Option<Arc<ToolSet>>>,
     entries: BTreeMap<String, Entry>,
     metas: HashMap<String, MetaTool>,
     surface: Option<Surface>,
@@ -69,10 +71,12 @@ impl Catalog {
         access: &ToolAccess,
         owners: &BTreeMap<String, String>,
     ) -> Self {
+        let seen: Vec<Option<Arc<ToolSet>>> = servers.iter().map(Server::tools).collect();
         let listed: Vec<(&Server, Arc<ToolSet>)> = servers
             .iter()
-            .filter(|server| server.definition().enabled)
-            .filter_map(|server| Some((server, server.tools()?)))
+            .zip(&seen)
+            .filter(|(server, _)| server.definition().enabled)
+            .filter_map(|(server, tools)| Some((server, tools.clone()?)))
             .collect();
         let metas: HashMap<String, MetaTool> = MetaTool::ALL
             .into_iter()
@@ -127,6 +131,7 @@ impl Catalog {
             .collect();
         let both: Vec<RawJson> = meta.iter().chain(&flat).cloned().collect();
         Self {
+            seen,
             entries,
             metas,
             surface: Some(access.surface),
@@ -138,6 +143,17 @@ impl Catalog {
             reports: names.reports,
             owners: names.owners,
         }
+    }
+
+    /// Tells whether it was compiled from what the servers list now.
+    pub(crate) fn is_of_now(&self, servers: &Servers) -> bool {
+        let now = servers.iter().map(Server::tools);
+        self.seen.len() == servers.iter().count()
+            && now.zip(&self.seen).all(|(now, seen)| match (&now, seen) {
+                (Some(now), Some(seen)) => Arc::ptr_eq(now, seen),
+                (None, None) => true,
+                (Some(_), None) | (None, Some(_)) => false,
+            })
     }
 
     /// Returns what a client sees that asked to narrow its view; a wish can only narrow.

@@ -162,6 +162,16 @@ impl Front {
         }
     }
 
+    /// Compiles the catalog anew where a server's tools have changed and the watch on them has not come round yet; tells
+    /// whether that was so.
+    fn catch_up(&self) -> bool {
+        let behind = !self.inner.catalog.load().is_of_now(&self.inner.servers);
+        if behind {
+            self.recompile();
+        }
+        behind
+    }
+
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.inner.catalog.load_full()
     }
@@ -331,6 +341,7 @@ impl Front {
             .filter(|server| server.definition().enabled && server.tools().is_none());
         let waits: Vec<_> = missing.map(first_attempt).collect();
         if waits.is_empty() {
+            self.catch_up();
             return;
         }
         // Who is not there by then is left out.
@@ -376,6 +387,11 @@ impl Front {
         name: &str,
         surface: Option<Surface>,
     ) -> Result<Target, Option<ServerError>> {
+        if self.catch_up()
+            && let Some(found) = self.find(name, surface)
+        {
+            return Ok(found);
+        }
         let is_prefix = |server: &&Server| {
             let rest = name.strip_prefix(&server.definition().prefix);
             rest.is_some_and(|rest| rest.starts_with(SEPARATOR)) && server.definition().enabled
@@ -401,7 +417,7 @@ impl Front {
         self.recompile();
         self.find(name, surface).ok_or_else(|| {
             let listed = server.tools().is_some();
-            (!listed).then(|| ServerError::NotConnected {
+            (!listed).then_some(ServerError::NotConnected {
                 server: snapshot.name,
                 state: snapshot.state,
                 reason: snapshot.reason,
@@ -448,7 +464,7 @@ impl Front {
                 self.wait_for_first_lists().await;
                 list_tools(&self.catalog(), &self.inner.servers, &arguments)?
             }
-            MetaTool::Call => match Batch::parse(self.new_id(), &arguments, &self.inner.servers) {
+            MetaTool::Call => match Batch::parse(&self.new_id(), &arguments, &self.inner.servers) {
                 Ok(batch) => batch.run(caller.events.clone()).await,
                 Err(refused) => refused,
             },
@@ -528,7 +544,7 @@ fn bridged(outcome: Outcome, era: Era) -> Outcome {
     match (era, kind.as_deref()) {
         (Era::Modern, Some(_)) | (Era::Legacy, None) => Outcome::Result(result),
         (Era::Modern, None) => changed(&result, |object| {
-            object.set("resultType", RawJson::string("complete"))
+            object.set("resultType", RawJson::string("complete"));
         }),
         (Era::Legacy, Some("complete")) => changed(&result, |object| {
             object.remove("resultType");

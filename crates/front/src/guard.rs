@@ -132,7 +132,8 @@ mod tests {
 
     #[test]
     fn only_own_hosts_and_origins_come_in() {
-        let table: [(&[(&str, &str)], Result<(), Stranger>); 13] = [
+        type Row<'a> = (&'a [(&'static str, &'static str)], Result<(), Stranger>);
+        let table: [Row<'_>; 13] = [
             (&[("host", "localhost:8717")], Ok(())),
             (&[("host", "127.0.0.1")], Ok(())),
             (&[("host", "[::1]:8717")], Ok(())),

@@ -237,7 +237,7 @@ impl Front {
         };
         let takes_events = accepts(&headers, "text/event-stream");
         if request.method == "subscriptions/listen" {
-            return Ok(listen::modern(self, request));
+            return Ok(listen::modern(self, &request));
         }
         let (events, progress) = progress_of(&request, true);
         let caller = Caller {
@@ -262,10 +262,10 @@ impl Front {
         headers: &HeaderMap,
         wishes: Wishes,
     ) -> Result<HttpResponse, Refused> {
-        if let Message::Request(request) = &message {
-            if request.method == "initialize" {
-                return Ok(self.begin_session(request, wishes));
-            }
+        if let Message::Request(request) = &message
+            && request.method == "initialize"
+        {
+            return Ok(self.begin_session(request, wishes));
         }
         // The header of a modern client's notification names no session.
         if version.is_none() && is_modern(headers) {
@@ -442,10 +442,10 @@ pub(crate) fn progress_of(
 }
 
 pub(crate) fn take_notification(session: &Session, notification: &Notification) {
-    if notification.method == "notifications/cancelled" {
-        if let Some(id) = notification.params.get("requestId") {
-            session.cancel(id);
-        }
+    if notification.method == "notifications/cancelled"
+        && let Some(id) = notification.params.get("requestId")
+    {
+        session.cancel(id);
     }
 }
 

@@ -119,8 +119,8 @@ impl Subscription {
 }
 
 /// Answers `subscriptions/listen` with a stream that lives until either side ends it.
-pub(crate) fn modern(front: &Front, request: Request) -> HttpResponse {
-    let subscription = Subscription::new(&request);
+pub(crate) fn modern(front: &Front, request: &Request) -> HttpResponse {
+    let subscription = Subscription::new(request);
     let first = sse::event(subscription.acknowledgement().to_wire());
     let state = Some(Modern {
         subscription,

@@ -1,6 +1,6 @@
 //! The names under which tools are shown: pure functions from what the servers list.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use genlock_config::NameRule;
 
@@ -135,12 +135,14 @@ impl Names {
 
     fn add(&mut self, wanted: &str, index: usize, tool: &str) {
         let shown = sanitised(wanted);
-        if self.shown.contains_key(&shown) {
-            self.reports.push(format!(
-                "`{shown}` is shown once only: two tools come to this name"
-            ));
-        } else {
-            self.shown.insert(shown, (index, tool.to_owned()));
+        match self.shown.entry(shown) {
+            Entry::Vacant(free) => {
+                free.insert((index, tool.to_owned()));
+            }
+            Entry::Occupied(taken) => self.reports.push(format!(
+                "`{}` is shown once only: two tools come to this name",
+                taken.key()
+            )),
         }
     }
 }

@@ -156,14 +156,14 @@ impl Pipe {
             (Message::Request(request), Admitted::Modern(_))
                 if request.method == "subscriptions/listen" =>
             {
-                self.listen(request);
+                self.listen(&request);
             }
             (Message::Request(request), Admitted::Modern(meta)) => {
                 self.begin(request, Era::Modern, Some(meta.capabilities))
                     .await;
             }
             (Message::Request(request), Admitted::Legacy(_)) => {
-                self.begin(request, Era::Legacy, None).await
+                self.begin(request, Era::Legacy, None).await;
             }
             (Message::Notification(notification), _)
                 if notification.method == "notifications/initialized" =>
@@ -171,7 +171,7 @@ impl Pipe {
                 *self.announced.lock() = true;
             }
             (Message::Notification(notification), _) => {
-                take_notification(&self.session, &notification)
+                take_notification(&self.session, &notification);
             }
             (Message::Response(_), _) => {}
         }
@@ -223,11 +223,11 @@ impl Pipe {
         });
     }
 
-    fn listen(&self, request: Request) {
+    fn listen(&self, request: &Request) {
         let Some(in_flight) = self.session.begin(&request.id) else {
             return;
         };
-        let subscription = Subscription::new(&request);
+        let subscription = Subscription::new(request);
         let pipe = self.clone();
         // Not among the tasks that are waited for: it lasts until the client or the gateway ends it.
         self.front.inner.tasks.spawn(async move {

@@ -106,7 +106,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Bridge<R, W> {
             tokio::select! {
                 line = gateway.next() => match line {
                     Ok(Some(Line::Whole(line))) => {
-                        if self.to_client(line).await.is_err() {
+                        if self.deliver(line).await.is_err() {
                             return Ended::Client;
                         }
                     }
@@ -156,7 +156,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Bridge<R, W> {
         }
     }
 
-    async fn to_client(&mut self, line: Bytes) -> std::io::Result<()> {
+    async fn deliver(&mut self, line: Bytes) -> std::io::Result<()> {
         if let Ok(Message::Response(response)) = Message::parse(line.clone()) {
             if response.id.as_bytes() == REPEATED.as_bytes() {
                 return Ok(());

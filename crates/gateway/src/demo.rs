@@ -103,14 +103,13 @@ impl Demo {
     }
 
     fn notification(&self, notification: &Notification) {
-        if notification.method == "notifications/cancelled" {
-            if let Some(token) = notification
+        if notification.method == "notifications/cancelled"
+            && let Some(token) = notification
                 .params
                 .get("requestId")
                 .and_then(|id| self.in_flight.get(id))
-            {
-                token.cancel();
-            }
+        {
+            token.cancel();
         }
     }
 

@@ -191,6 +191,9 @@ impl RawObject {
     }
 }
 
+/// Where the key (quotes included) and the value of a field stand in the text.
+type FieldPlace = (Range<usize>, Range<usize>);
+
 /// Walks over the fields of an object in the text, checking the grammar on the way.
 struct FieldCursor<'a> {
     bytes: &'a [u8],
@@ -211,7 +214,7 @@ impl<'a> FieldCursor<'a> {
     }
 
     /// Returns where the next key (quotes included) and its value stand.
-    fn next_field(&mut self) -> Result<Option<(Range<usize>, Range<usize>)>, JsonError> {
+    fn next_field(&mut self) -> Result<Option<FieldPlace>, JsonError> {
         if self.ended {
             return Ok(None);
         }

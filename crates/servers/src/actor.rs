@@ -53,7 +53,7 @@ type Listing = Pin<Box<dyn Future<Output = Result<Arc<ToolSet>, ListError>> + Se
 enum Woken {
     Stopped,
     Due,
-    Connected(Result<Link, LinkError>),
+    Connected(Box<Result<Link, LinkError>>),
     Ended,
     Changed,
     Listed(Result<Arc<ToolSet>, ListError>),
@@ -97,16 +97,17 @@ impl Actor {
             let event = match self.wake(&mut connecting, &mut listing).await {
                 Woken::Stopped => break,
                 Woken::Due => ServerEvent::Due,
-                Woken::Connected(Ok(link)) => {
+                Woken::Connected(result) => {
                     connecting = None;
-                    self.take_in(link);
-                    ServerEvent::Connected
-                }
-                Woken::Connected(Err(error)) => {
-                    connecting = None;
-                    ServerEvent::ConnectFailed {
-                        permanent: error.is_permanent(),
-                        error: error.to_string(),
+                    match *result {
+                        Ok(link) => {
+                            self.take_in(link);
+                            ServerEvent::Connected
+                        }
+                        Err(error) => ServerEvent::ConnectFailed {
+                            permanent: error.is_permanent(),
+                            error: error.to_string(),
+                        },
                     }
                 }
                 Woken::Ended => ServerEvent::Lost {
@@ -160,7 +161,7 @@ impl Actor {
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Woken::Stopped,
-            result = on(connecting) => Woken::Connected(result),
+            result = on(connecting) => Woken::Connected(Box::new(result)),
             () = ended(live) => Woken::Ended,
             Some(command) = self.commands.recv() => Woken::Asked(command),
             result = on(listing), if listing.is_some() => Woken::Listed(result),
@@ -323,10 +324,11 @@ impl Actor {
                 "a tool was left out"
             );
         }
-        if let Some(cache) = &self.cache {
-            if let Err(error) = cache.store(&self.shared.definition.cache_key(), &tools.entries()) {
-                tracing::warn!(%error, "the schema cache was not written");
-            }
+        let key = self.shared.definition.cache_key();
+        if let Some(cache) = &self.cache
+            && let Err(error) = cache.store(&key, &tools.entries())
+        {
+            tracing::warn!(%error, "the schema cache was not written");
         }
         self.shared.tools.send_if_modified(|current| {
             let differs = current.as_ref() != Some(&tools);
@@ -370,6 +372,6 @@ async fn changed(changes: Option<&mut watch::Receiver<u64>>) {
         None => true,
     };
     if gone {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

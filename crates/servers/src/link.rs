@@ -112,6 +112,7 @@ fn is_permanent_call(error: &CallError) -> bool {
         | CallError::DeadlineExceeded { .. }
         | CallError::Connect { .. }
         | CallError::TooLarge { .. }
+        | CallError::Unassigned { .. }
         | CallError::SessionExpired => false,
     }
 }

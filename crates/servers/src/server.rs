@@ -97,7 +97,9 @@ impl ServerError {
                 CallError::BadAnswer { .. } => "bad_answer",
                 CallError::Status { .. } => "upstream_status",
                 CallError::Connect { .. } | CallError::SessionExpired => "mcp_servers_unavailable",
-                CallError::Closed { sent: true } => "outcome_unknown",
+                CallError::Closed { sent: true } | CallError::Unassigned { .. } => {
+                    "outcome_unknown"
+                }
                 CallError::Closed { sent: false } => "mcp_servers_unavailable",
             },
         }

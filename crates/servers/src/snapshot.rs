@@ -52,6 +52,7 @@ fn as_text<S: serde::Serializer>(time: &SystemTime, serializer: S) -> Result<S::
     serializer.collect_str(&format_args!("{timestamp:.3}"))
 }
 
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
 fn as_optional_text<S: serde::Serializer>(
     time: &Option<SystemTime>,
     serializer: S,

@@ -470,7 +470,13 @@ mod tests {
 
         let waits = |state: &ServerState| match state {
             ServerState::Reconnecting(attempt) => (attempt.failures, attempt.cooldowns),
-            other => panic!("{other:?}"),
+            ServerState::Disabled
+            | ServerState::Connecting(_)
+            | ServerState::Ready { .. }
+            | ServerState::Cooldown { .. }
+            | ServerState::Parked { .. }
+            | ServerState::Probing(_)
+            | ServerState::Closed => panic!("{state:?}"),
         };
         assert_eq!((waits(&early), waits(&late)), ((3, 3), (1, 0)));
     }

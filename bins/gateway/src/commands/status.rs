@@ -56,7 +56,7 @@ pub(super) async fn run(place: &Place) -> Result<ExitCode, Failure> {
             .hint(
                 "start one with `genlock serve`, or name its state directory with --state-dir DIR",
             ),
-            other => failed(other),
+            other @ (ControlError::Closed | ControlError::Refused { .. }) => failed(other),
         })?;
     let raw = control
         .call("status", RawObject::default())

@@ -40,7 +40,8 @@ pub(super) async fn run(place: &Place, args: WarmArgs) -> Result<ExitCode, Failu
         .start();
     let deadline = Instant::now() + args.timeout;
     let mut waits = JoinSet::new();
-    for server in gateway.servers().iter().cloned() {
+    for server in gateway.servers().iter() {
+        let server = server.clone();
         waits.spawn(async move { warmed(&server, deadline).await });
     }
     let mut outcomes = Vec::new();

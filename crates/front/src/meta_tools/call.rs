@@ -74,7 +74,7 @@ struct Failure {
 impl Batch {
     /// Reads a batch. All findings are collected; a batch with one runs nothing.
     pub(crate) fn parse(
-        id: String,
+        id: &str,
         arguments: &RawObject,
         servers: &Servers,
     ) -> Result<Self, RawObject> {
@@ -82,12 +82,12 @@ impl Batch {
             findings: Vec::new(),
             servers,
         };
-        let batch = reader.batch(id.clone(), arguments);
+        let batch = reader.batch(id, arguments);
         if reader.findings.is_empty() {
             return Ok(batch);
         }
         let report = Report {
-            batch_id: &id,
+            batch_id: id,
             success: false,
             total: batch.calls.len(),
             succeeded: 0,
@@ -314,7 +314,7 @@ impl Reader<'_> {
         });
     }
 
-    fn batch(&mut self, id: String, arguments: &RawObject) -> Batch {
+    fn batch(&mut self, id: &str, arguments: &RawObject) -> Batch {
         const KNOWN: [&str; 4] = ["calls", "max_concurrency", "timeout", "fail_fast"];
         self.unknown_fields(None, arguments, &KNOWN);
         let calls = match arguments.get("calls").map(RawJson::items) {
@@ -353,7 +353,7 @@ impl Reader<'_> {
             .filter_map(|(index, call)| self.call(index, call))
             .collect();
         Batch {
-            id,
+            id: id.to_owned(),
             calls,
             concurrency: concurrency.map_or(CONCURRENCY.0, |n| n as usize),
             timeout: timeout.unwrap_or(TIMEOUT.0),
@@ -382,18 +382,17 @@ impl Reader<'_> {
             self.find(at, "tool", "the name of a tool is required");
         }
         let server = self.server(at, &call);
-        if let (Some(server), Some(tool)) = (&server, &tool) {
-            if server
+        if let (Some(server), Some(tool)) = (&server, &tool)
+            && server
                 .tools()
                 .is_some_and(|tools| tools.get(tool).is_none())
-            {
-                let message = format!(
-                    "server `{}` has no tool `{}`",
-                    server.name(),
-                    escape_text(tool)
-                );
-                self.find(at, "tool", message);
-            }
+        {
+            let message = format!(
+                "server `{}` has no tool `{}`",
+                server.name(),
+                escape_text(tool)
+            );
+            self.find(at, "tool", message);
         }
         Some(Planned {
             index,

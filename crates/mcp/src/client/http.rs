@@ -199,7 +199,7 @@ impl HttpTransport {
     pub(super) async fn take_unasked(&self, message: Message) {
         match message {
             Message::Notification(notification) => {
-                self.shared.take_notification(notification, None, None)
+                self.shared.take_notification(notification, None, None);
             }
             Message::Request(request) => self.shared.answer_upstream(request).await,
             Message::Response(_) => {}
@@ -340,7 +340,7 @@ impl Shared {
                 }
                 Message::Response(_) => tracing::debug!("an answer with a foreign id was dropped"),
                 Message::Notification(notification) => {
-                    self.take_notification(notification, Some(id), events)
+                    self.take_notification(notification, Some(id), events);
                 }
                 Message::Request(request) => self.answer_upstream(request).await,
             }

@@ -272,7 +272,7 @@ impl Shared {
     fn take_notification(&self, notification: Notification) {
         match notification.method.as_str() {
             "notifications/tools/list_changed" => {
-                self.tools_changed.send_modify(|number| *number += 1)
+                self.tools_changed.send_modify(|number| *number += 1);
             }
             "notifications/progress" => {
                 let token = notification

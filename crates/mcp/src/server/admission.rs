@@ -239,7 +239,12 @@ mod tests {
         let method = ("mcp-method", "tools/call");
         let plain = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"e"}}"#;
         let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
-        let table: [(&[(&str, &str)], &str, Result<&str, i64>); 13] = [
+        type Row<'a> = (
+            &'a [(&'static str, &'static str)],
+            &'a str,
+            Result<&'static str, i64>,
+        );
+        let table: [Row<'_>; 13] = [
             (&[version, method, ("mcp-name", "e")], &call, Ok("modern")),
             (
                 &[version, method, ("mcp-name", "=?base64?ZQ==?=")],

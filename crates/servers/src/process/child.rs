@@ -99,12 +99,11 @@ pub(crate) fn spawn(
 ) -> Result<(Child, Pipes), SpawnError> {
     let environment = host.for_server(definition);
     let shown = || definition.command.shown().to_owned();
-    if let Some(cwd) = &definition.cwd {
-        if !Path::new(cwd.expose()).is_dir() {
-            return Err(SpawnError::NoDirectory {
-                cwd: cwd.shown().to_owned(),
-            });
-        }
+    if let Some(cwd) = &definition.cwd
+        && !Path::new(cwd.expose()).is_dir()
+    {
+        let cwd = cwd.shown().to_owned();
+        return Err(SpawnError::NoDirectory { cwd });
     }
     let program = find_program(definition, &environment)?;
     let mut command = Command::new(program);

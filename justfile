@@ -1,0 +1,30 @@
+# What can be done here. `just` lists it.
+
+_list:
+    @just --list --unsorted
+
+# Runs the gateway, with the built-in demo server where there is no genlock.yaml.
+serve *ARGS:
+    cargo run --release -- serve {{ARGS}}
+
+# Format and lints; about a minute once the dependencies are built.
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# All tests, or those whose name contains the filter.
+test FILTER="":
+    cargo test --workspace {{FILTER}}
+
+# The documentation of all crates, warnings denied.
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# What lands is what passes this.
+ci:
+    .ci/run
+
+# Measures a call: direct, through a bare proxy, through genlock. `just bench call --help` lists what can be set.
+bench WHAT="call" *ARGS="":
+    cargo build --release -p genlock -p genlock-bench
+    target/release/genlock-bench {{WHAT}} --genlock target/release/genlock --no-auth {{ARGS}}
