@@ -62,7 +62,11 @@ pub(crate) struct Catalog {
 
 /// The pages of one list, ready to be sent.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pages(Vec<RawJson>);
+pub(crate) struct Pages {
+    pages: Vec<RawJson>,
+    /// The same for the same tools, whatever was compiled in between.
+    id: Option<blake3::Hash>,
+}
 
 impl Catalog {
     /// Compiles what the servers list now.
@@ -182,12 +186,12 @@ impl Catalog {
 
     /// Returns one page of the list.
     pub(crate) fn page(&self, surface: Surface, number: usize) -> Option<&RawJson> {
-        self.pages(surface).0.get(number)
+        self.pages(surface).pages.get(number)
     }
 
     /// Tells whether a page follows.
     pub(crate) fn has_page(&self, surface: Surface, number: usize) -> bool {
-        number < self.pages(surface).0.len()
+        number < self.pages(surface).pages.len()
     }
 
     fn pages(&self, surface: Surface) -> &Pages {
@@ -198,9 +202,16 @@ impl Catalog {
         }
     }
 
+    /// Identifies what is listed on a surface.
+    pub(crate) fn view(&self, surface: Surface) -> blake3::Hash {
+        self.pages(surface).id.unwrap_or_else(|| blake3::hash(&[]))
+    }
+
     /// Tells whether clients are shown the same tools.
     pub(crate) fn shows_the_same_as(&self, other: &Self) -> bool {
-        self.both == other.both
+        self.surface == other.surface
+            && self.both.id == other.both.id
+            && self.meta.id == other.meta.id
     }
 
     /// Returns the servers whose tools are missing or cannot be called, encoded; `None` where there are none.
@@ -228,10 +239,18 @@ impl Pages {
             wire.push_text("]");
             RawJson::parse(wire.into_bytes()).unwrap_or(RawJson::NULL)
         };
-        if tools.is_empty() {
-            Self(vec![page(&[])])
+        let pages: Vec<RawJson> = if tools.is_empty() {
+            vec![page(&[])]
         } else {
-            Self(tools.chunks(PAGE).map(page).collect())
+            tools.chunks(PAGE).map(page).collect()
+        };
+        let mut hasher = blake3::Hasher::new();
+        for page in &pages {
+            hasher.update(page.as_bytes());
+        }
+        Self {
+            pages,
+            id: Some(hasher.finalize()),
         }
     }
 }

@@ -26,7 +26,8 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use crate::{
-    front::{Answer, Caller, Front},
+    exchange::{Answer, Caller},
+    front::Front,
     guard, listen,
     reply::{self, Pending, Progress},
     sessions::Session,
@@ -59,29 +60,27 @@ impl Wishes {
 }
 
 impl Front {
-    /// Returns the routes of the front door and the probes, ready to be nested or merged into a host's own router.
+    /// Returns the routes of the front door and the probes, ready to be merged into a host's own router.
     pub fn router(&self) -> Router {
-        let status = crate::status::routes().layer(axum::middleware::from_fn_with_state(
-            self.clone(),
-            at_the_door,
-        ));
         Router::new()
             .route("/mcp", any(serve_mcp))
-            .merge(status)
-            .merge(crate::status::probes())
+            .merge(crate::probes::probes())
             .with_state(self.clone())
+    }
+
+    /// Puts the checks at the door before routes of the host's own: only what may come in to `/mcp` comes in there.
+    pub fn guarded(&self, routes: Router) -> Router {
+        routes.layer(axum::middleware::from_fn_with_state(
+            self.clone(),
+            at_the_door,
+        ))
     }
 
     /// Refuses what comes from a stranger, before anything of it is read.
     fn check_door(&self, request: &HttpRequest) -> Result<(), Refused> {
-        let inner = &self.inner;
-        guard::check(
-            request.headers(),
-            request.uri(),
-            &inner.allowed_hosts,
-            &inner.allowed_origins,
-        )
-        .map_err(|stranger| {
+        let world = self.world();
+        let (hosts, origins) = (&world.config.allowed_hosts, &world.config.allowed_origins);
+        guard::check(request.headers(), request.uri(), hosts, origins).map_err(|stranger| {
             Box::new(reply::failure(
                 guard::Stranger::STATUS,
                 stranger.code(),
@@ -158,7 +157,7 @@ async fn read(front: &Front, headers: &HeaderMap, body: Body) -> Result<Incoming
             "the gateway is shutting down",
         ));
     }
-    let limit = front.inner.max_request_bytes;
+    let limit = front.request_limit();
     let bytes: Bytes = body::collect(body, limit)
         .await
         .map_err(|error| match error {
@@ -237,7 +236,7 @@ impl Front {
         };
         let takes_events = accepts(&headers, "text/event-stream");
         if request.method == "subscriptions/listen" {
-            return Ok(listen::modern(self, &request));
+            return Ok(listen::modern(self, &request, wishes.surface()));
         }
         let (events, progress) = progress_of(&request, true);
         let caller = Caller {

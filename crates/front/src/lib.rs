@@ -6,6 +6,8 @@
 
 mod catalog;
 mod cursor;
+mod era;
+mod exchange;
 mod front;
 mod guard;
 mod http;
@@ -13,8 +15,10 @@ mod listen;
 mod meta_tools;
 mod naming;
 mod pipe;
+mod probes;
 mod reply;
 mod sessions;
-mod status;
+mod views;
+mod world;
 
 pub use front::{Entropy, Front};

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use axum::response::Response as HttpResponse;
 use bytes::Bytes;
 use futures_util::stream;
+use genlock_config::Surface;
 use genlock_mcp::{Notification, RawJson, RawObject, Request, Response, meta, sse};
-use tokio::{sync::watch, time::Interval};
+use tokio::time::Interval;
 use tokio_util::sync::CancellationToken;
 
-use crate::{front::Front, reply, sessions::Session};
+use crate::{front::Front, reply, sessions::Session, views::ViewWatch};
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
@@ -18,7 +19,7 @@ pub(crate) fn legacy(front: &Front, session: Arc<Session>) -> HttpResponse {
     let state = Some(Legacy {
         ended: session.open_stream(),
         stopped: front.inner.stopped.clone(),
-        changed: front.inner.changed.subscribe(),
+        view: ViewWatch::new(front, session.surface),
         ticks: reply::ticks(),
         session,
     });
@@ -34,7 +35,7 @@ struct Legacy {
     session: Arc<Session>,
     ended: CancellationToken,
     stopped: CancellationToken,
-    changed: watch::Receiver<u64>,
+    view: ViewWatch,
     ticks: Interval,
 }
 
@@ -43,8 +44,8 @@ impl Legacy {
         tokio::select! {
             () = self.ended.cancelled() => None,
             () = self.stopped.cancelled() => None,
-            changed = self.changed.changed() => {
-                changed.ok()?;
+            changed = self.view.changed() => {
+                changed?;
                 Some(sse::event(Notification::new(TOOLS_CHANGED, RawObject::default()).to_wire()))
             }
             _ = self.ticks.tick() => {
@@ -90,11 +91,11 @@ impl Subscription {
     }
 
     /// Waits for the next change that was asked for; `None` when nothing can change any more.
-    pub(crate) async fn change(&self, changed: &mut watch::Receiver<u64>) -> Option<Notification> {
+    pub(crate) async fn change(&self, view: &mut ViewWatch) -> Option<Notification> {
         if !self.tools {
             return std::future::pending().await;
         }
-        changed.changed().await.ok()?;
+        view.changed().await?;
         let params = [("_meta", self.meta())].into_iter().collect();
         Some(Notification::new(TOOLS_CHANGED, params))
     }
@@ -119,13 +120,13 @@ impl Subscription {
 }
 
 /// Answers `subscriptions/listen` with a stream that lives until either side ends it.
-pub(crate) fn modern(front: &Front, request: &Request) -> HttpResponse {
+pub(crate) fn modern(front: &Front, request: &Request, wish: Option<Surface>) -> HttpResponse {
     let subscription = Subscription::new(request);
     let first = sse::event(subscription.acknowledgement().to_wire());
     let state = Some(Modern {
         subscription,
         stopped: front.inner.stopped.clone(),
-        changed: front.inner.changed.subscribe(),
+        view: ViewWatch::new(front, wish),
         ticks: reply::ticks(),
     });
     let rest = stream::unfold(state, |state| async move {
@@ -139,7 +140,7 @@ pub(crate) fn modern(front: &Front, request: &Request) -> HttpResponse {
 struct Modern {
     subscription: Subscription,
     stopped: CancellationToken,
-    changed: watch::Receiver<u64>,
+    view: ViewWatch,
     ticks: Interval,
 }
 
@@ -147,7 +148,7 @@ impl Modern {
     async fn next(&mut self) -> (Vec<Bytes>, bool) {
         tokio::select! {
             () = self.stopped.cancelled() => (sse::event(self.subscription.end().to_wire()), true),
-            change = self.subscription.change(&mut self.changed) => match change {
+            change = self.subscription.change(&mut self.view) => match change {
                 Some(change) => (sse::event(change.to_wire()), false),
                 None => (sse::event(self.subscription.end().to_wire()), true),
             },

@@ -18,11 +18,13 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    front::{Caller, Front},
+    exchange::Caller,
+    front::Front,
     http::{cancelled, progress_of, take_notification},
     listen::Subscription,
     reply::Progress,
     sessions::Session,
+    views::ViewWatch,
 };
 
 /// How many messages may wait for the client to read them.
@@ -79,7 +81,7 @@ impl Front {
 
 impl Pipe {
     async fn read<R: AsyncRead + Unpin>(&self, reader: R, stop: &CancellationToken) {
-        let mut lines = LineReader::new(reader, self.front.inner.max_request_bytes);
+        let mut lines = LineReader::new(reader, self.front.request_limit());
         let changes = self.announce_changes();
         tokio::pin!(changes);
         loop {
@@ -103,8 +105,8 @@ impl Pipe {
 
     /// Tells a client of the `initialize` eras when its tools change.
     async fn announce_changes(&self) {
-        let mut changed = self.front.inner.changed.subscribe();
-        while changed.changed().await.is_ok() {
+        let mut view = ViewWatch::new(&self.front, None);
+        while view.changed().await.is_some() {
             if *self.announced.lock() {
                 let notification =
                     Notification::new("notifications/tools/list_changed", RawObject::default());
@@ -231,13 +233,13 @@ impl Pipe {
         let pipe = self.clone();
         // Not among the tasks that are waited for: it lasts until the client or the gateway ends it.
         self.front.inner.tasks.spawn(async move {
-            let mut changed = pipe.front.inner.changed.subscribe();
+            let mut view = ViewWatch::new(&pipe.front, None);
             pipe.send(subscription.acknowledgement().to_wire()).await;
             loop {
                 tokio::select! {
                     () = in_flight.cancelled.cancelled() => return,
                     () = pipe.front.inner.stopped.cancelled() => break,
-                    change = subscription.change(&mut changed) => match change {
+                    change = subscription.change(&mut view) => match change {
                         Some(change) => pipe.send(change.to_wire()).await,
                         None => break,
                     },

@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval_at, sleep},
 };
 
-use crate::front::Answer;
+use crate::exchange::Answer;
 
 /// How long an answer may take before a stream is opened for it, and how often a silent stream shows that it lives.
 pub(crate) const SILENCE: Duration = Duration::from_secs(15);

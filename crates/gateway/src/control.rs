@@ -5,13 +5,12 @@ use std::io;
 
 use bytes::Bytes;
 use camino::Utf8Path;
-use genlock_front::Front;
 use genlock_mcp::{
     Message, Outcome, RawJson, RawObject, Request, Response, RpcError,
     error::code,
     lines::{Line, LineReader},
 };
-use genlock_servers::Servers;
+use genlock_servers::Server;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -21,6 +20,8 @@ use tokio::{
     },
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::status::Status;
 
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
 
@@ -38,8 +39,7 @@ pub(crate) fn bind(path: &Utf8Path) -> io::Result<UnixListener> {
 /// What a control connection works on.
 #[derive(Clone)]
 pub(crate) struct Control {
-    pub(crate) front: Front,
-    pub(crate) servers: std::sync::Arc<Servers>,
+    pub(crate) status: Status,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
@@ -109,7 +109,8 @@ impl Control {
         {
             let (read_already, reader) = lines.into_inner();
             let reader = io::Cursor::new(read_already).chain(reader);
-            self.front
+            self.status
+                .front
                 .serve_pipe(reader, writer, self.stop.clone())
                 .await;
         }
@@ -117,8 +118,8 @@ impl Control {
 
     fn answer(&self, request: Request) -> Response {
         let result = match request.method.as_str() {
-            "status" => Ok(self.front.status()),
-            "server.list" => Ok(self.front.server_list()),
+            "status" => Ok(self.status.gateway()),
+            "server.list" => Ok(self.status.servers()),
             "server.get" => self
                 .server(&request.params)
                 .map(|server| json!(server.snapshot())),
@@ -137,12 +138,15 @@ impl Control {
         }
     }
 
-    fn server(&self, params: &RawObject) -> Result<&genlock_servers::Server, RpcError> {
+    fn server(&self, params: &RawObject) -> Result<Server, RpcError> {
         let name = params
             .get_string("name")
             .ok_or_else(|| refusal("invalid_params", "`name` must be a string"))?;
-        self.servers
+        self.status
+            .front
+            .servers()
             .get(&name)
+            .cloned()
             .ok_or_else(|| refusal("not_found", "no server of this name is configured"))
     }
 }

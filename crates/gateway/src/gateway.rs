@@ -11,7 +11,7 @@ use axum::Router;
 use camino::Utf8PathBuf;
 use genlock_config::Config;
 use genlock_front::{Entropy, Front};
-use genlock_servers::{HostEnvironment, SchemaCache, Servers, ServersBuilder};
+use genlock_servers::{HostEnvironment, Pool, PoolBuilder, SchemaCache, Servers};
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -28,6 +28,7 @@ use crate::{
     control::{self, Control},
     demo,
     state_dir::StateDir,
+    status::Status,
 };
 
 /// How long a client may take to send the headers of a request.
@@ -89,7 +90,7 @@ pub struct GatewayBuilder {
 /// A running gateway.
 pub struct Gateway {
     front: Front,
-    servers: Arc<Servers>,
+    pool: Arc<Pool>,
     drain: Duration,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -113,7 +114,7 @@ impl GatewayBuilder {
     /// Starts the gateway and its servers. Must be called inside a tokio runtime; waits for no server.
     pub fn start(self) -> Gateway {
         let clock = Arc::clone(&self.host.clock);
-        let mut servers = ServersBuilder::new(
+        let mut pool = PoolBuilder::new(
             {
                 let clock = Arc::clone(&clock);
                 move || clock()
@@ -123,14 +124,16 @@ impl GatewayBuilder {
         .environment(self.environment)
         .builtin(Arc::new(move || in_process_demo(&clock)));
         if let Some(dir) = self.cache {
-            servers = servers.cache(SchemaCache::new(dir));
+            pool = pool.cache(SchemaCache::new(dir));
         }
-        let servers = Arc::new(servers.start(&self.config));
-        let front = Front::new(&self.config, Arc::clone(&servers), self.host.entropy);
+        let pool = Arc::new(pool.build());
+        let (servers, _) = pool.reconcile(&self.config, &Servers::default());
+        let drain = self.config.shutdown.drain;
+        let front = Front::new(None, Arc::new(self.config), servers, self.host.entropy);
         Gateway {
             front,
-            servers,
-            drain: self.config.shutdown.drain,
+            pool,
+            drain,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }
@@ -160,7 +163,13 @@ impl Gateway {
 
     /// Returns the routes: `/mcp`, `/health/*`, `/api/*`.
     pub fn router(&self) -> Router {
-        self.front.router()
+        let status = Status {
+            front: self.front.clone(),
+            pool: Arc::clone(&self.pool),
+        };
+        self.front
+            .router()
+            .merge(self.front.guarded(status.routes()))
     }
 
     /// Returns the front door, to serve it on pipes.
@@ -168,9 +177,9 @@ impl Gateway {
         &self.front
     }
 
-    /// Returns the servers.
-    pub fn servers(&self) -> &Servers {
-        &self.servers
+    /// Returns the servers of the configuration in force.
+    pub fn servers(&self) -> Servers {
+        self.front.servers()
     }
 
     /// Serves the control socket of a state directory until the gateway stops.
@@ -180,8 +189,10 @@ impl Gateway {
     pub fn serve_control(&self, state_dir: &StateDir) -> io::Result<()> {
         let listener = control::bind(&StateDir::control_socket(state_dir.path()))?;
         let control = Control {
-            front: self.front.clone(),
-            servers: Arc::clone(&self.servers),
+            status: Status {
+                front: self.front.clone(),
+                pool: Arc::clone(&self.pool),
+            },
             stop: self.stop.clone(),
             tasks: self.tasks.clone(),
         };
@@ -233,7 +244,7 @@ impl Gateway {
     pub fn serve_in_background(&self, listener: TcpListener, stop: CancellationToken) {
         let gateway = Self {
             front: self.front.clone(),
-            servers: Arc::clone(&self.servers),
+            pool: Arc::clone(&self.pool),
             drain: self.drain,
             stop: self.stop.clone(),
             tasks: self.tasks.clone(),
@@ -281,7 +292,7 @@ impl Gateway {
     pub async fn stop(&self) {
         self.front.drain();
         self.stop.cancel();
-        let servers = timeout(SERVERS_END, self.servers.stop());
+        let servers = timeout(SERVERS_END, self.pool.stop());
         let (_, ended) = tokio::join!(timeout(SERVERS_END, self.front.stop()), servers);
         if ended.is_err() {
             tracing::warn!("some servers did not end in time and were killed");

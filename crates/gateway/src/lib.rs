@@ -23,6 +23,7 @@ mod control;
 mod demo;
 mod gateway;
 mod state_dir;
+mod status;
 
 pub use bridge::{Backend, bridge};
 pub use control::{ControlClient, ControlError};

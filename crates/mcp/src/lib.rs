@@ -14,6 +14,7 @@ pub mod meta;
 pub mod server;
 pub mod sse;
 
+mod limit;
 mod object;
 mod params;
 mod raw;
@@ -23,6 +24,7 @@ mod wire;
 
 pub use body::WireBody;
 pub use error::RpcError;
+pub use limit::ByteLimit;
 pub use message::{Incoming, Message, Notification, Outcome, Request, RequestId, Response};
 pub use object::RawObject;
 pub use params::{AnnotationError, ParamHeaders};

@@ -5,6 +5,8 @@ use std::io;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::limit::ByteLimit;
+
 /// How much of an overlong line is kept, so that the id of its message may still be found, in bytes.
 const HEAD: usize = 4 * 1024;
 /// How much room a read is given, in bytes.
@@ -25,19 +27,19 @@ pub struct LineReader<R> {
     reader: R,
     buffer: BytesMut,
     searched: usize,
-    limit: usize,
+    limit: ByteLimit,
     /// The line whose end is not yet seen was found too long already.
     skipping: bool,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Reads lines of at most `limit` bytes.
-    pub fn new(reader: R, limit: usize) -> Self {
+    pub fn new(reader: R, limit: impl Into<ByteLimit>) -> Self {
         Self {
             reader,
             buffer: BytesMut::new(),
             searched: 0,
-            limit,
+            limit: limit.into(),
             skipping: false,
         }
     }
@@ -80,7 +82,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             }
         }
         self.searched = self.buffer.len();
-        if self.buffer.len() <= self.limit && !self.skipping {
+        if self.buffer.len() <= self.limit.get() && !self.skipping {
             return None;
         }
         // Told at once: who waits for this line need not wait for its end, which may never come.
@@ -95,7 +97,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         if std::mem::take(&mut self.skipping) {
             return None;
         }
-        if line.len() > self.limit {
+        if line.len() > self.limit.get() {
             return Some(Line::TooLong(line.slice(..HEAD.min(line.len()))));
         }
         let blank = line.iter().all(u8::is_ascii_whitespace);

@@ -249,7 +249,13 @@ impl Actor {
                 self.starts += 1;
                 let (shared, context) = (Arc::clone(&self.shared), self.context.clone());
                 *connecting = Some(Box::pin(async move {
-                    connect(&shared.definition, &context, &shared.log).await
+                    connect(
+                        &shared.definition,
+                        &context,
+                        &shared.max_message_bytes,
+                        &shared.log,
+                    )
+                    .await
                 }));
             }
             Some(ServerEffect::Disconnect) => self.disconnect().await,

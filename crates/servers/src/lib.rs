@@ -11,13 +11,14 @@ mod link;
 mod pool;
 mod process;
 mod server;
+mod slots;
 mod snapshot;
 pub mod state;
 mod tools;
 
 pub use cache::SchemaCache;
 pub use link::{Builtin, LinkError};
-pub use pool::{Servers, ServersBuilder};
+pub use pool::{Draining, Pool, PoolBuilder, Reconciled, Servers};
 pub use process::{HostEnvironment, SpawnError};
 pub use server::{Server, ServerError};
 pub use snapshot::ServerSnapshot;

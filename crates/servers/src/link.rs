@@ -6,7 +6,7 @@ use genlock_config::{
     HttpDefinition, ProtocolChoice, ServerDefinition, StdioDefinition, TransportDefinition,
 };
 use genlock_mcp::{
-    RawJson,
+    ByteLimit, RawJson,
     client::{
         CallError, Client, ConnectError, ConnectOptions, HttpTarget, ListError, Protocol,
         connect_http, connect_pipe,
@@ -23,8 +23,6 @@ use crate::{
 
 /// How long a pipe server may be silent to `server/discover` before `initialize` is sent as well.
 const PROBE_WAIT: Duration = Duration::from_secs(2);
-/// What a line may be longer than the largest answer, in bytes: the envelope around it.
-const ENVELOPE: usize = 64 * 1024;
 
 /// Makes the two ends of a server that runs inside this process.
 pub type Builtin = Arc<dyn Fn() -> tokio::io::DuplexStream + Send + Sync>;
@@ -35,7 +33,6 @@ pub(crate) struct LinkContext {
     pub(crate) host: Arc<HostEnvironment>,
     pub(crate) builtin: Option<Builtin>,
     pub(crate) client_info: RawJson,
-    pub(crate) max_response_bytes: u64,
     pub(crate) tasks: TaskTracker,
 }
 
@@ -128,9 +125,10 @@ fn seconds(span: Duration) -> String {
 pub(crate) async fn connect(
     definition: &ServerDefinition,
     context: &LinkContext,
+    limit: &ByteLimit,
     log: &LogRing,
 ) -> Result<Link, LinkError> {
-    let options = options(definition, context);
+    let options = options(definition, context, limit);
     let first = attempt(definition, context, log, &options).await;
     match first {
         // Some servers of the `initialize` eras end themselves when another request comes first.
@@ -145,10 +143,11 @@ pub(crate) async fn connect(
     }
 }
 
-fn options(definition: &ServerDefinition, context: &LinkContext) -> ConnectOptions {
-    let largest = definition
-        .max_response_bytes
-        .unwrap_or(context.max_response_bytes);
+fn options(
+    definition: &ServerDefinition,
+    context: &LinkContext,
+    limit: &ByteLimit,
+) -> ConnectOptions {
     ConnectOptions {
         protocol: match definition.protocol {
             ProtocolChoice::Auto => Protocol::Auto,
@@ -157,9 +156,7 @@ fn options(definition: &ServerDefinition, context: &LinkContext) -> ConnectOptio
         },
         deadline: Instant::now() + definition.connect_timeout,
         probe_wait: PROBE_WAIT.min(definition.connect_timeout / 4),
-        max_message_bytes: usize::try_from(largest)
-            .unwrap_or(usize::MAX)
-            .saturating_add(ENVELOPE),
+        max_message_bytes: limit.clone(),
         client_info: context.client_info.clone(),
         tasks: context.tasks.clone(),
     }

@@ -1,15 +1,19 @@
-//! [`Servers`]: all configured servers of one gateway.
+//! [`Pool`]: the servers that run, and how a new configuration changes them.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::AtomicU64},
-    time::SystemTime,
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Weak, atomic::AtomicU64},
+    time::{Duration, SystemTime},
 };
 
 use arc_swap::ArcSwapOption;
-use genlock_config::{Config, ServerDefinition, TransportDefinition};
-use genlock_mcp::RawJson;
-use tokio::sync::{Semaphore, mpsc, watch};
+use genlock_config::{Config, Execution, ServerDefinition, TransportDefinition};
+use genlock_mcp::{ByteLimit, RawJson};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -17,7 +21,8 @@ use crate::{
     cache::SchemaCache,
     link::{Builtin, LinkContext},
     process::{HostEnvironment, LogRing},
-    server::{Server, Shared},
+    server::{Lease, Server, Shared},
+    slots::Slots,
     snapshot::ServerSnapshot,
     state::ServerState,
     tools::ToolSet,
@@ -26,8 +31,11 @@ use crate::{
 /// How many requests may wait for a server's actor.
 const COMMANDS: usize = 16;
 
+/// What a message may be longer than the largest answer, in bytes: the envelope around it.
+const ENVELOPE: usize = 64 * 1024;
+
 /// What a gateway's servers are started with.
-pub struct ServersBuilder {
+pub struct PoolBuilder {
     host: HostEnvironment,
     builtin: Option<Builtin>,
     cache: Option<SchemaCache>,
@@ -35,29 +43,60 @@ pub struct ServersBuilder {
     nature: Nature,
 }
 
-/// The servers of one gateway, each with an actor of its own, so that none delays another.
-pub struct Servers {
-    servers: BTreeMap<String, Server>,
+/// The servers that run, each with an actor of its own, so that none delays another.
+pub struct Pool {
+    context: LinkContext,
+    cache: Option<SchemaCache>,
+    nature: Nature,
+    all_slots: Slots,
+    /// Every server that may still run, by its name and what it was started with.
+    running: Mutex<HashMap<(String, blake3::Hash), Weak<Lease>>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-// === impl ServersBuilder ===
+/// The servers of one configuration. Holding it keeps them running.
+#[derive(Clone, Default)]
+pub struct Servers(Arc<BTreeMap<String, Server>>);
 
-impl ServersBuilder {
+/// What taking a configuration in has changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reconciled {
+    /// Servers that were not there before.
+    pub added: Vec<String>,
+    /// Servers whose definition or private values are others: a new one was started beside the old one.
+    pub changed: Vec<String>,
+    /// Servers that are not there any more.
+    pub removed: Vec<String>,
+    /// Servers that were not touched.
+    pub unchanged: Vec<String>,
+}
+
+/// A server that no configuration names any more and that calls still hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draining {
+    /// Its name.
+    pub name: String,
+    /// How many requests hold it.
+    pub holders: usize,
+}
+
+// === impl PoolBuilder ===
+
+impl PoolBuilder {
     /// Begins with an empty environment, no cache and no built-in server. `clock` reads the wall clock, `chance` gives
     /// numbers in 0..=1 that lengthen pauses.
     pub fn new(
         clock: impl Fn() -> SystemTime + Send + Sync + 'static,
         chance: impl Fn() -> f64 + Send + Sync + 'static,
     ) -> Self {
+        let client_info =
+            serde_json::json!({"name": "genlock", "version": env!("CARGO_PKG_VERSION")});
         Self {
             host: HostEnvironment::default(),
             builtin: None,
             cache: None,
-            client_info: RawJson::encode(
-                &serde_json::json!({"name": "genlock", "version": env!("CARGO_PKG_VERSION")}),
-            ),
+            client_info: RawJson::encode(&client_info),
             nature: Nature {
                 clock: Arc::new(clock),
                 chance: Arc::new(chance),
@@ -86,60 +125,206 @@ impl ServersBuilder {
         self
     }
 
-    /// Starts the servers of a configuration. Must be called inside a tokio runtime; waits for none of them.
-    pub fn start(self, config: &Config) -> Servers {
+    /// Makes the pool; it runs no server before a configuration is taken in.
+    pub fn build(self) -> Pool {
         let tasks = TaskTracker::new();
-        let stop = CancellationToken::new();
-        let all_slots = Arc::new(Semaphore::new(permits(config.execution.max_concurrency)));
-        let context = LinkContext {
-            host: Arc::new(self.host),
-            builtin: self.builtin,
-            client_info: self.client_info,
-            max_response_bytes: config.execution.max_response_bytes,
-            tasks: tasks.clone(),
-        };
-        let start = |definition: &ServerDefinition| {
-            let own = definition
-                .max_concurrency
-                .unwrap_or(config.execution.default_mcp_server_concurrency);
-            let (shared, commands) = shared(
-                definition,
-                own,
-                Arc::clone(&all_slots),
-                self.cache.as_ref(),
-                (self.nature.clock)(),
-            );
-            let actor = Actor::new(
-                Arc::clone(&shared),
-                context.clone(),
-                self.cache.clone(),
-                self.nature.clone(),
-                commands,
-                stop.clone(),
-            );
-            tasks.spawn(actor.run());
-            (definition.name.as_str().to_owned(), Server { shared })
-        };
-        let servers = config.servers.values().map(start).collect();
-        Servers {
-            servers,
-            stop,
+        Pool {
+            context: LinkContext {
+                host: Arc::new(self.host),
+                builtin: self.builtin,
+                client_info: self.client_info,
+                tasks: tasks.clone(),
+            },
+            cache: self.cache,
+            nature: self.nature,
+            all_slots: Slots::new(0),
+            running: Mutex::default(),
+            stop: CancellationToken::new(),
             tasks,
         }
     }
 }
 
-fn shared(
+// === impl Pool ===
+
+impl Pool {
+    /// Takes a configuration in: servers whose definition and private values are the same go on untouched, others are
+    /// started. Must be called inside a tokio runtime; waits for none of them.
+    ///
+    /// `before` is what the configuration replaces. A changed server is shown with the tools of the one it replaces until
+    /// it is listed itself. See [`Pool::retire`] for those that are not in the result any more.
+    pub fn reconcile(&self, config: &Config, before: &Servers) -> (Servers, Reconciled) {
+        self.all_slots.set_limit(config.execution.max_concurrency);
+        let mut outcome = Reconciled::default();
+        let mut servers = BTreeMap::new();
+        for definition in config.servers.values() {
+            let name = definition.name.as_str().to_owned();
+            let replaced = before.get(&name);
+            let server = self.server(definition, &config.execution, replaced);
+            match replaced {
+                None => outcome.added.push(name.clone()),
+                Some(old) if Arc::ptr_eq(old.lease(), server.lease()) => {
+                    outcome.unchanged.push(name.clone())
+                }
+                Some(_) => outcome.changed.push(name.clone()),
+            }
+            servers.insert(name, server);
+        }
+        let gone = before
+            .iter()
+            .filter(|server| !servers.contains_key(server.name()));
+        outcome.removed = gone.map(|server| server.name().to_owned()).collect();
+        (Servers(Arc::new(servers)), outcome)
+    }
+
+    /// Closes the servers of an older configuration that the newer one does not have, after `drain` at the latest. Those
+    /// that nobody holds are closed as soon as `old` is dropped.
+    pub fn retire(&self, old: &Servers, new: &Servers, drain: Duration) {
+        for server in old.iter() {
+            if new
+                .get(server.name())
+                .is_some_and(|kept| Arc::ptr_eq(kept.lease(), server.lease()))
+            {
+                continue;
+            }
+            let held = Arc::downgrade(server.lease());
+            let stopped = server.lease().stop.clone();
+            let name = server.name().to_owned();
+            self.tasks.spawn(async move {
+                tokio::select! {
+                    () = stopped.cancelled() => {}
+                    () = sleep(drain) => if let Some(lease) = held.upgrade() {
+                        let holders = Arc::strong_count(&lease) - 1;
+                        tracing::warn!(server = name, holders, "closed at the end of its drain while calls held it");
+                        lease.stop.cancel();
+                    }
+                }
+            });
+        }
+    }
+
+    /// Returns the server of a definition: the one that runs, or a new one.
+    fn server(
+        &self,
+        definition: &ServerDefinition,
+        execution: &Execution,
+        replaced: Option<&Server>,
+    ) -> Server {
+        let key = (
+            definition.name.as_str().to_owned(),
+            definition.digest_with_values(),
+        );
+        let mut running = self.running.lock();
+        running.retain(|_, lease| lease.strong_count() > 0);
+        let alive = running
+            .get(&key)
+            .and_then(Weak::upgrade)
+            .filter(|lease| !lease.stop.is_cancelled());
+        let server = match alive {
+            Some(lease) => Server::from_lease(lease),
+            None => self.start(definition, replaced),
+        };
+        running.insert(key, Arc::downgrade(server.lease()));
+        set_limits(server.lease(), execution);
+        server
+    }
+
+    fn start(&self, definition: &ServerDefinition, replaced: Option<&Server>) -> Server {
+        let cached = self
+            .cache
+            .as_ref()
+            .and_then(|cache| cache.load(&definition.cache_key()));
+        let cached = cached.map(|entries| Arc::new(ToolSet::new(&entries, Some(0))));
+        let tools = cached.or_else(|| replaced.and_then(Server::tools));
+        let (commands, received) = mpsc::channel(COMMANDS);
+        let snapshot = first_snapshot(definition, tools.as_deref(), (self.nature.clock)());
+        let shared = Arc::new(Shared {
+            log: LogRing::new(private_values(definition)),
+            definition: definition.clone(),
+            client: ArcSwapOption::empty(),
+            tools: watch::Sender::new(tools),
+            snapshot: watch::Sender::new(snapshot),
+            commands,
+            slots: Slots::new(0),
+            all_slots: self.all_slots.clone(),
+            max_message_bytes: ByteLimit::new(0),
+            calls: AtomicU64::new(0),
+        });
+        let stop = self.stop.child_token();
+        let actor = Actor::new(
+            Arc::clone(&shared),
+            self.context.clone(),
+            self.cache.clone(),
+            self.nature.clone(),
+            received,
+            stop.clone(),
+        );
+        self.tasks.spawn(actor.run());
+        Server::new(shared, stop)
+    }
+
+    /// Returns the servers that are not in `current` and still run, since requests hold them.
+    pub fn draining(&self, current: &Servers) -> Vec<Draining> {
+        let running = self.running.lock();
+        let leases = running
+            .iter()
+            .filter_map(|((name, _), lease)| Some((name, lease.upgrade()?)));
+        leases
+            .filter(|(name, lease)| {
+                current
+                    .get(name)
+                    .is_none_or(|server| !Arc::ptr_eq(server.lease(), lease))
+            })
+            // This look at it is one holder.
+            .map(|(name, lease)| Draining {
+                name: name.clone(),
+                holders: Arc::strong_count(&lease) - 1,
+            })
+            .collect()
+    }
+
+    /// Ends all servers and waits until everything behind them has ended.
+    ///
+    /// # Cancel safety
+    /// A dropped stop goes on by itself; it may be called again.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Puts the limits of a configuration in force, for a server that runs already as well.
+fn set_limits(lease: &Lease, execution: &Execution) {
+    let shared = &lease.shared;
+    let definition = &shared.definition;
+    shared.slots.set_limit(
+        definition
+            .max_concurrency
+            .unwrap_or(execution.default_mcp_server_concurrency),
+    );
+    let largest = definition
+        .max_response_bytes
+        .unwrap_or(execution.max_response_bytes);
+    shared.max_message_bytes.set(
+        usize::try_from(largest)
+            .unwrap_or(usize::MAX)
+            .saturating_add(ENVELOPE),
+    );
+}
+
+fn first_snapshot(
     definition: &ServerDefinition,
-    slots: u32,
-    all_slots: Arc<Semaphore>,
-    cache: Option<&SchemaCache>,
+    tools: Option<&ToolSet>,
     now: SystemTime,
-) -> (Arc<Shared>, mpsc::Receiver<crate::server::Command>) {
-    let cached = cache.and_then(|cache| cache.load(&definition.cache_key()));
-    let tools = cached.map(|entries| Arc::new(ToolSet::new(&entries, Some(0))));
-    let (commands, received) = mpsc::channel(COMMANDS);
-    let snapshot = ServerSnapshot {
+) -> ServerSnapshot {
+    ServerSnapshot {
         name: definition.name.as_str().to_owned(),
         state: ServerState::initial(definition.enabled).0.word(),
         ready: false,
@@ -147,32 +332,14 @@ fn shared(
         reason: None,
         retry_at: None,
         last_error: None,
-        tools: tools.as_ref().map_or(0, |tools| tools.len()),
+        tools: tools.map_or(0, ToolSet::len),
         left_out: Vec::new(),
         listed: tools.is_some(),
         protocol: None,
         pid: None,
         calls: 0,
         restarts: 0,
-    };
-    let shared = Shared {
-        log: LogRing::new(private_values(definition)),
-        definition: definition.clone(),
-        client: ArcSwapOption::empty(),
-        tools: watch::Sender::new(tools),
-        snapshot: watch::Sender::new(snapshot),
-        commands,
-        slots: Semaphore::new(permits(slots)),
-        all_slots,
-        calls: AtomicU64::new(0),
-    };
-    (Arc::new(shared), received)
-}
-
-fn permits(number: u32) -> usize {
-    usize::try_from(number)
-        .unwrap_or(Semaphore::MAX_PERMITS)
-        .min(Semaphore::MAX_PERMITS)
+    }
 }
 
 /// Returns what a server's own log must not show.
@@ -199,27 +366,21 @@ fn private_values(definition: &ServerDefinition) -> Vec<String> {
 impl Servers {
     /// Returns a server by its name in the config.
     pub fn get(&self, name: &str) -> Option<&Server> {
-        self.servers.get(name)
+        self.0.get(name)
     }
 
     /// Walks over the servers by name.
     pub fn iter(&self) -> impl Iterator<Item = &Server> {
-        self.servers.values()
+        self.0.values()
     }
 
-    /// Ends all servers and waits until everything behind them has ended.
-    ///
-    /// # Cancel safety
-    /// A dropped stop goes on by itself; it may be called again.
-    pub async fn stop(&self) {
-        self.stop.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
-}
 
-impl Drop for Servers {
-    fn drop(&mut self) {
-        self.stop.cancel();
+    /// Tells whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }

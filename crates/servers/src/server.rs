@@ -11,20 +11,33 @@ use std::{
 use arc_swap::ArcSwapOption;
 use genlock_config::ServerDefinition;
 use genlock_mcp::{
-    Outcome,
+    ByteLimit, Outcome,
     client::{Call, CallError, Client},
 };
 use tokio::{
-    sync::{Semaphore, mpsc, watch},
+    sync::{mpsc, watch},
     time::{Instant, timeout_at},
 };
+use tokio_util::sync::CancellationToken;
 
-use crate::{process::LogRing, snapshot::ServerSnapshot, tools::ToolSet};
+use crate::{process::LogRing, slots::Slots, snapshot::ServerSnapshot, tools::ToolSet};
 
 /// A configured server. A clone shares it.
 #[derive(Clone)]
 pub struct Server {
+    lease: Arc<Lease>,
+}
+
+/// What keeps a server running: it is closed when the last handle is gone, be it the gateway's or a call's.
+pub(crate) struct Lease {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
 }
 
 pub(crate) struct Shared {
@@ -34,8 +47,10 @@ pub(crate) struct Shared {
     pub(crate) tools: watch::Sender<Option<Arc<ToolSet>>>,
     pub(crate) snapshot: watch::Sender<ServerSnapshot>,
     pub(crate) commands: mpsc::Sender<Command>,
-    pub(crate) slots: Semaphore,
-    pub(crate) all_slots: Arc<Semaphore>,
+    pub(crate) slots: Slots,
+    pub(crate) all_slots: Slots,
+    /// The largest message that is taken; changes with the configuration.
+    pub(crate) max_message_bytes: ByteLimit,
     pub(crate) calls: AtomicU64,
     pub(crate) log: LogRing,
 }
@@ -112,47 +127,61 @@ impl ServerError {
 }
 
 impl Server {
+    pub(crate) fn new(shared: Arc<Shared>, stop: CancellationToken) -> Self {
+        Self {
+            lease: Arc::new(Lease { shared, stop }),
+        }
+    }
+
+    pub(crate) fn from_lease(lease: Arc<Lease>) -> Self {
+        Self { lease }
+    }
+
+    pub(crate) fn lease(&self) -> &Arc<Lease> {
+        &self.lease
+    }
+
     /// Returns the name in the config.
     pub fn name(&self) -> &str {
-        self.shared.definition.name.as_str()
+        self.lease.shared.definition.name.as_str()
     }
 
     /// Returns the definition.
     pub fn definition(&self) -> &ServerDefinition {
-        &self.shared.definition
+        &self.lease.shared.definition
     }
 
     /// Returns the tools last listed; `None` while they were never listed.
     pub fn tools(&self) -> Option<Arc<ToolSet>> {
-        self.shared.tools.borrow().clone()
+        self.lease.shared.tools.borrow().clone()
     }
 
     /// Watches the tools.
     pub fn watch_tools(&self) -> watch::Receiver<Option<Arc<ToolSet>>> {
-        self.shared.tools.subscribe()
+        self.lease.shared.tools.subscribe()
     }
 
     /// Returns how the server is now.
     pub fn snapshot(&self) -> ServerSnapshot {
-        let mut snapshot = self.shared.snapshot.borrow().clone();
-        snapshot.calls = self.shared.calls.load(Ordering::Relaxed);
+        let mut snapshot = self.lease.shared.snapshot.borrow().clone();
+        snapshot.calls = self.lease.shared.calls.load(Ordering::Relaxed);
         snapshot
     }
 
     /// Watches how the server is. The number of calls in it is the one of the last change.
     pub fn watch(&self) -> watch::Receiver<ServerSnapshot> {
-        self.shared.snapshot.subscribe()
+        self.lease.shared.snapshot.subscribe()
     }
 
     /// Returns the last lines of the server's standard error, private values masked.
     pub fn log(&self) -> Vec<String> {
-        self.shared.log.lines()
+        self.lease.shared.log.lines()
     }
 
     /// Asks for an attempt to connect now, where the server waits for one.
     pub fn probe(&self) {
         // A full queue holds such a request already.
-        let _ = self.shared.commands.try_send(Command::Probe);
+        let _ = self.lease.shared.commands.try_send(Command::Probe);
     }
 
     /// Waits until the server serves, or has failed so that no attempt follows soon.
@@ -160,7 +189,7 @@ impl Server {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn settled(&self) -> ServerSnapshot {
-        let mut watched = self.shared.snapshot.subscribe();
+        let mut watched = self.lease.shared.snapshot.subscribe();
         let settled = watched.wait_for(|snapshot| !is_on_its_way(snapshot)).await;
         // The sender lives as long as this handle.
         settled.map_or_else(|_| self.snapshot(), |snapshot| snapshot.clone())
@@ -181,10 +210,10 @@ impl Server {
         call: Call,
         deadline: Option<Instant>,
     ) -> Result<Outcome, ServerError> {
-        let own = Instant::now() + self.shared.definition.timeout;
+        let own = Instant::now() + self.lease.shared.definition.timeout;
         let deadline = deadline.map_or(own, |deadline| deadline.min(own));
         let _slots = self.slots(deadline).await?;
-        self.shared.calls.fetch_add(1, Ordering::Relaxed);
+        self.lease.shared.calls.fetch_add(1, Ordering::Relaxed);
 
         let client = self.client(deadline).await?;
         let again = call.clone();
@@ -201,6 +230,7 @@ impl Server {
         }
         // Whoever comes first has the connection renewed; all wait for the same new one.
         let _ = self
+            .lease
             .shared
             .commands
             .try_send(Command::Renew(Arc::clone(&client)));
@@ -218,11 +248,11 @@ impl Server {
         }
     }
 
-    async fn slots(&self, deadline: Instant) -> Result<impl Sized + use<'_>, ServerError> {
+    async fn slots(&self, deadline: Instant) -> Result<impl Sized + use<>, ServerError> {
         let both = async {
             // The server's own slot first, so that waiting for a slow server takes no slot from the others.
-            let own = self.shared.slots.acquire().await;
-            (own, self.shared.all_slots.acquire().await)
+            let own = self.lease.shared.slots.take().await;
+            (own, self.lease.shared.all_slots.take().await)
         };
         timeout_at(deadline, both)
             .await
@@ -232,7 +262,7 @@ impl Server {
     }
 
     async fn client(&self, deadline: Instant) -> Result<Arc<Client>, ServerError> {
-        match self.shared.client.load_full() {
+        match self.lease.shared.client.load_full() {
             Some(client) => Ok(client),
             None => self.wait_for(|_| true, deadline).await,
         }
@@ -254,11 +284,11 @@ impl Server {
     ) -> Result<Arc<Client>, ServerError> {
         // One whole attempt and what comes before it, so that a caller is not held for a ladder of attempts.
         let patience =
-            Instant::now() + self.shared.definition.connect_timeout + Duration::from_secs(30);
-        let mut watched = self.shared.snapshot.subscribe();
+            Instant::now() + self.lease.shared.definition.connect_timeout + Duration::from_secs(30);
+        let mut watched = self.lease.shared.snapshot.subscribe();
         let waited = timeout_at(deadline.min(patience), async {
             loop {
-                if let Some(client) = self.shared.client.load_full().filter(&wanted) {
+                if let Some(client) = self.lease.shared.client.load_full().filter(&wanted) {
                     return Some(client);
                 }
                 let serves_the_old_one = watched.borrow_and_update().ready;

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     error::{RpcError, code, escape_text},
+    limit::ByteLimit,
     message::{Notification, Outcome},
     meta,
     object::RawObject,
@@ -45,7 +46,7 @@ pub struct ConnectOptions {
     /// How long a pipe upstream may be silent to `server/discover` before `initialize` is sent as well.
     pub probe_wait: Duration,
     /// The largest message of the upstream, in bytes.
-    pub max_message_bytes: usize,
+    pub max_message_bytes: ByteLimit,
     /// The name and version that Genlock gives itself, an object.
     pub client_info: RawJson,
     /// Where the tasks of the connection run.
@@ -112,7 +113,7 @@ where
     let pipe = PipeTransport::start(
         reader,
         writer,
-        options.max_message_bytes,
+        options.max_message_bytes.clone(),
         changed,
         &options.tasks,
     );
@@ -137,8 +138,13 @@ pub async fn connect_http(
     options: &ConnectOptions,
 ) -> Result<Client, ConnectError> {
     let (changed, tools_changed) = watch::channel(0);
-    let http = HttpTransport::new(target, options.max_message_bytes, changed, &options.tasks)
-        .map_err(|error| ConnectError::Tls(error.to_string()))?;
+    let http = HttpTransport::new(
+        target,
+        options.max_message_bytes.clone(),
+        changed,
+        &options.tasks,
+    )
+    .map_err(|error| ConnectError::Tls(error.to_string()))?;
     let mut handshake = Handshake::new(Transport::Http(http), options);
     let peer = match options.protocol {
         Protocol::Modern => handshake.discover().await,

@@ -29,6 +29,7 @@ use super::{
 use crate::{
     body::WireBody,
     headers,
+    limit::ByteLimit,
     message::{Message, Notification, Outcome, Request},
     meta,
     raw::RawJson,
@@ -57,7 +58,7 @@ struct Shared {
     next_id: AtomicU64,
     tools_changed: watch::Sender<u64>,
     stopped: CancellationToken,
-    limit: usize,
+    limit: ByteLimit,
     tasks: TaskTracker,
 }
 
@@ -73,7 +74,7 @@ enum Posted {
 impl HttpTransport {
     pub(super) fn new(
         target: HttpTarget,
-        limit: usize,
+        limit: ByteLimit,
         tools_changed: watch::Sender<u64>,
         tasks: &TaskTracker,
     ) -> Result<Self, rustls::Error> {
@@ -182,7 +183,7 @@ impl HttpTransport {
         match (response.status(), is_event_stream(response.headers())) {
             (StatusCode::OK, true) => Ok(Some(EventStream::new(
                 response.into_body(),
-                self.shared.limit,
+                self.shared.limit.get(),
             ))),
             (
                 StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND | StatusCode::NOT_ACCEPTABLE,
@@ -285,10 +286,10 @@ impl Shared {
         match parts.status {
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => Ok(Posted::Accepted),
             StatusCode::NOT_FOUND if had_session => Err(CallError::SessionExpired),
-            StatusCode::OK if is_event_stream(&parts.headers) => {
-                Ok(Posted::Stream(Box::new(EventStream::new(body, self.limit))))
-            }
-            StatusCode::OK => Ok(Posted::Json(body.collect(self.limit).await?)),
+            StatusCode::OK if is_event_stream(&parts.headers) => Ok(Posted::Stream(Box::new(
+                EventStream::new(body, self.limit.get()),
+            ))),
+            StatusCode::OK => Ok(Posted::Json(body.collect(self.limit.get()).await?)),
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
                 let challenge = parts
                     .headers
@@ -301,7 +302,7 @@ impl Shared {
             }
             // A refusal may carry its reason as a JSON-RPC error.
             status if is_json(&parts.headers) => {
-                let bytes = body.collect(self.limit).await?;
+                let bytes = body.collect(self.limit.get()).await?;
                 match Message::parse(bytes.clone()) {
                     // Some servers answer so in place of 404 where the session is not known any more.
                     Ok(Message::Response(response))

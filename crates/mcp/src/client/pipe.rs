@@ -20,6 +20,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{CallError, Exchange};
 use crate::{
     error::RpcError,
+    limit::ByteLimit,
     lines::{Line, LineReader},
     message::{Message, Notification, Outcome, Request, Response},
     meta,
@@ -44,7 +45,7 @@ struct Shared {
     garbage: AtomicU64,
     tools_changed: watch::Sender<u64>,
     stopped: CancellationToken,
-    limit: usize,
+    limit: ByteLimit,
 }
 
 struct Waiting {
@@ -58,7 +59,7 @@ impl PipeTransport {
     pub(super) fn start<R, W>(
         reader: R,
         writer: W,
-        limit: usize,
+        limit: ByteLimit,
         tools_changed: watch::Sender<u64>,
         tasks: &TaskTracker,
     ) -> Self
@@ -74,11 +75,11 @@ impl PipeTransport {
             garbage: AtomicU64::new(0),
             tools_changed,
             stopped: CancellationToken::new(),
-            limit,
+            limit: limit.clone(),
         });
         tasks.spawn(write_lines(writer, lines, shared.stopped.clone()));
         tasks.spawn(read_lines(
-            LineReader::new(reader, limit),
+            LineReader::new(reader, limit.clone()),
             Arc::clone(&shared),
         ));
         Self { shared }
@@ -249,7 +250,7 @@ impl Shared {
     }
 
     fn take_overlong(&self, head: &[u8]) {
-        let limit = self.limit;
+        let limit = self.limit.get();
         match leading_id(head) {
             Some(id) => {
                 self.answer(id, Err(CallError::TooLarge { limit }));

@@ -1,0 +1,370 @@
+//! [`Exchange`]: the handling of one request, under the world of its admission.
+
+use std::{sync::Arc, time::Duration};
+
+use genlock_config::Surface;
+use genlock_mcp::{
+    Era, Notification, Outcome, ProtocolVersion, RawJson, RawObject, Request, Response, RpcError,
+    error::escape_text, meta,
+};
+use genlock_servers::{Server, ServerError};
+use http::HeaderMap;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    catalog::{Entry, Target},
+    era::{answerable, bridged},
+    front::Front,
+    meta_tools::{Batch, MetaTool, list_servers, list_tools, tool_call},
+    naming::SEPARATOR,
+    world::World,
+};
+
+/// Who asks, and what the answer may use.
+pub(crate) struct Caller {
+    pub(crate) era: Era,
+    /// What the client declared for this request (modern).
+    pub(crate) capabilities: Option<RawJson>,
+    /// What the client asked its view to be narrowed to.
+    pub(crate) surface: Option<Surface>,
+    /// The headers of the request, where they must agree with the arguments.
+    pub(crate) headers: Option<HeaderMap>,
+    /// Where progress goes; `None` where the client asked for none.
+    pub(crate) events: Option<mpsc::Sender<Notification>>,
+}
+
+/// An answer, and whether its method is one that is served.
+pub(crate) struct Answer {
+    pub(crate) response: Response,
+    pub(crate) unknown_method: bool,
+}
+
+/// One request under way.
+struct Exchange {
+    front: Front,
+    /// Taken at admission. It is only ever replaced by the same configuration, compiled anew after servers were listed.
+    world: Arc<World>,
+    caller: Caller,
+}
+
+impl Front {
+    /// Answers a request, under the configuration that is in force now.
+    pub(crate) async fn handle(&self, request: Request, caller: Caller) -> Answer {
+        let exchange = Exchange {
+            front: self.clone(),
+            world: self.world(),
+            caller,
+        };
+        exchange.answer(request).await
+    }
+
+    /// Answers `initialize`: the revision and the result.
+    pub(crate) fn initialized(
+        &self,
+        params: &RawObject,
+    ) -> Result<(ProtocolVersion, RawObject), RpcError> {
+        let asked = params.get_string("protocolVersion");
+        let asked =
+            asked.ok_or_else(|| RpcError::invalid_params("`protocolVersion` is required"))?;
+        let version = ProtocolVersion::negotiate_legacy(&asked);
+        let mut result: RawObject = [
+            ("protocolVersion", RawJson::string(version.as_str())),
+            ("capabilities", capabilities()),
+            ("serverInfo", self.inner.server_info.clone()),
+        ]
+        .into_iter()
+        .collect();
+        if let Some(instructions) = self.world().instructions() {
+            result.set("instructions", RawJson::string(&instructions));
+        }
+        Ok((version, result))
+    }
+
+    /// Returns the largest request that is taken now, in bytes.
+    pub(crate) fn request_limit(&self) -> usize {
+        usize::try_from(self.world().config.execution.max_response_bytes).unwrap_or(usize::MAX)
+    }
+}
+
+impl Exchange {
+    /// Answers a request.
+    async fn answer(mut self, request: Request) -> Answer {
+        let Request { id, method, params } = request;
+        let result = match (method.as_str(), self.caller.era) {
+            ("tools/call", _) => self.call(params).await,
+            ("tools/list", _) => self.list(&params).await,
+            ("server/discover", Era::Modern) => Ok(Outcome::Object(self.discovered())),
+            ("ping", Era::Legacy) => Ok(Outcome::Object(RawObject::default())),
+            _ => {
+                let response = Response::error(id, &RpcError::method_not_found(&method));
+                return Answer {
+                    response,
+                    unknown_method: true,
+                };
+            }
+        };
+        let outcome = result.unwrap_or_else(|error| Outcome::Error(error.to_raw()));
+        Answer {
+            response: Response { id, outcome },
+            unknown_method: false,
+        }
+    }
+
+    fn discovered(&self) -> RawObject {
+        let versions: Vec<_> = ProtocolVersion::SERVED
+            .iter()
+            .map(|version| version.as_str())
+            .collect();
+        let mut result: RawObject = [
+            ("supportedVersions", RawJson::encode(&versions)),
+            ("capabilities", capabilities()),
+        ]
+        .into_iter()
+        .collect();
+        if let Some(instructions) = self.world.instructions() {
+            result.set("instructions", RawJson::string(&instructions));
+        }
+        self.finish_own(&mut result, Some(self.world.catalog.ttl_ms()), Era::Modern);
+        result
+    }
+
+    /// Adds to a result of the gateway's own what the era demands.
+    fn finish_own(&self, result: &mut RawObject, ttl_ms: Option<u64>, era: Era) {
+        if era == Era::Legacy {
+            return;
+        }
+        result.set("resultType", RawJson::string("complete"));
+        if let Some(ttl_ms) = ttl_ms {
+            result.set("ttlMs", RawJson::encode(&ttl_ms));
+            result.set("cacheScope", RawJson::string("private"));
+        }
+        let mut meta = result.get_object("_meta").unwrap_or_default();
+        meta.set(meta::SERVER_INFO, self.front.inner.server_info.clone());
+        result.set("_meta", meta.to_raw());
+    }
+
+    // === lists ===
+
+    async fn list(&mut self, params: &RawObject) -> Result<Outcome, RpcError> {
+        let cursor = match params.get("cursor").map(RawJson::as_string) {
+            None => None,
+            Some(Some(cursor)) => Some(cursor),
+            Some(None) => return Err(RpcError::invalid_params("`cursor` must be a string")),
+        };
+        self.wait_for_first_lists().await;
+        let world = Arc::clone(&self.world);
+        let catalog = &world.catalog;
+        let surface = catalog.surface(self.caller.surface);
+        let version = self.world.version;
+        let number = match cursor {
+            None => 0,
+            Some(cursor) => self.front.inner.cursors.open(&cursor, version, surface)?,
+        };
+        let page = catalog
+            .page(surface, number)
+            .ok_or_else(|| RpcError::invalid_params("invalid cursor"))?;
+        let mut result: RawObject = [("tools", page.clone())].into_iter().collect();
+        if catalog.has_page(surface, number + 1) {
+            let next = self.front.inner.cursors.seal(number + 1, version, surface);
+            result.set("nextCursor", RawJson::string(&next));
+        }
+        if let Some(unavailable) = catalog.unavailable() {
+            let meta: RawObject = [("genlock/unavailable", unavailable.clone())]
+                .into_iter()
+                .collect();
+            result.set("_meta", meta.to_raw());
+        }
+        self.finish_own(&mut result, Some(catalog.ttl_ms()), self.caller.era);
+        Ok(Outcome::Object(result))
+    }
+
+    /// Waits for servers that were never listed, at most until `first_list_wait_s` after the start. From then on no
+    /// server delays a list: it is left out, named in the answer, and announced when it is there.
+    async fn wait_for_first_lists(&mut self) {
+        let until = self.world.first_lists;
+        if Instant::now() >= until {
+            return;
+        }
+        let servers = self.world.servers.clone();
+        let missing = servers
+            .iter()
+            .filter(|server| server.definition().enabled && server.tools().is_none());
+        let waits: Vec<_> = missing.map(first_attempt).collect();
+        if waits.is_empty() {
+            self.catch_up();
+            return;
+        }
+        // Who is not there by then is left out.
+        let _ = timeout_at(until, futures_util::future::join_all(waits)).await;
+        self.recompile();
+    }
+
+    // === calls ===
+
+    async fn call(&mut self, params: RawObject) -> Result<Outcome, RpcError> {
+        let name = params
+            .get_string("name")
+            .ok_or_else(|| RpcError::invalid_params("`name` must be a string"))?;
+        if params
+            .get("arguments")
+            .is_some_and(|arguments| !arguments.is_object())
+        {
+            return Err(RpcError::invalid_params("`arguments` must be an object"));
+        }
+        let found = match self.find(&name) {
+            Some(target) => Ok(target),
+            None => self.find_after_first_listing(&name).await,
+        };
+        match found {
+            Ok(Target::Tool(entry)) => self.call_tool(&entry, params).await,
+            Ok(Target::Meta(tool)) => self.call_meta(tool, &params).await,
+            Err(Some(error)) => Ok(self.refused(&error, self.caller.era)),
+            Err(None) => Err(RpcError::invalid_params(format!(
+                "unknown tool: {}",
+                escape_text(&name)
+            ))),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<Target> {
+        let catalog = &self.world.catalog;
+        catalog.target(name, catalog.surface(self.caller.surface))
+    }
+
+    /// Compiles the same configuration anew where servers were listed meanwhile; tells whether that was so.
+    fn catch_up(&mut self) -> bool {
+        let behind = !self.world.is_of_now();
+        if behind {
+            self.recompile();
+        }
+        behind
+    }
+
+    fn recompile(&mut self) {
+        self.world = Arc::new(self.world.recompiled());
+        self.front.refresh();
+    }
+
+    /// A name that begins with the prefix of a server that was never listed may become known with its first listing.
+    async fn find_after_first_listing(
+        &mut self,
+        name: &str,
+    ) -> Result<Target, Option<ServerError>> {
+        if self.catch_up()
+            && let Some(found) = self.find(name)
+        {
+            return Ok(found);
+        }
+        let is_prefix = |server: &&Server| {
+            let rest = name.strip_prefix(&server.definition().prefix);
+            rest.is_some_and(|rest| rest.starts_with(SEPARATOR)) && server.definition().enabled
+        };
+        if self.world.catalog.surface(self.caller.surface) == Surface::Meta {
+            return Err(None);
+        }
+        let servers = self.world.servers.clone();
+        let Some(server) = servers
+            .iter()
+            .find(is_prefix)
+            .filter(|server| server.tools().is_none())
+        else {
+            return Err(None);
+        };
+        let patience =
+            Instant::now() + server.definition().connect_timeout + Duration::from_secs(30);
+        let snapshot = match timeout_at(patience, server.settled()).await {
+            Ok(snapshot) => snapshot,
+            Err(_) => server.snapshot(),
+        };
+        self.recompile();
+        self.find(name).ok_or_else(|| {
+            let listed = server.tools().is_some();
+            (!listed).then_some(ServerError::NotConnected {
+                server: snapshot.name,
+                state: snapshot.state,
+                reason: snapshot.reason,
+            })
+        })
+    }
+
+    async fn call_tool(&self, entry: &Entry, params: RawObject) -> Result<Outcome, RpcError> {
+        let arguments = params.get("arguments");
+        if let Some(headers) = &self.caller.headers {
+            entry.tool.params.check(headers, arguments)?;
+        }
+        let param_headers = entry.tool.params.values(arguments);
+        let log_level = self
+            .caller
+            .events
+            .as_ref()
+            .and_then(|_| params.get_object("_meta")?.get(meta::LOG_LEVEL).cloned());
+        let mut call = tool_call(&entry.tool.name, params);
+        call.param_headers = param_headers;
+        call.capabilities = self.caller.capabilities.as_ref().map(answerable);
+        call.log_level = log_level;
+        call.events = self.caller.events.clone();
+        match entry.server.call(call, None).await {
+            Ok(outcome) => Ok(bridged(outcome, self.caller.era)),
+            Err(error) => Ok(self.refused(&error, self.caller.era)),
+        }
+    }
+
+    async fn call_meta(&mut self, tool: MetaTool, params: &RawObject) -> Result<Outcome, RpcError> {
+        let arguments = params.get_object("arguments").unwrap_or_default();
+        let mut result = match tool {
+            MetaTool::List => list_servers(&self.world.servers),
+            MetaTool::Tools => {
+                self.wait_for_first_lists().await;
+                list_tools(&self.world.catalog, &self.world.servers, &arguments)?
+            }
+            MetaTool::Call => {
+                match Batch::parse(&self.front.new_id(), &arguments, &self.world.servers) {
+                    Ok(batch) => batch.run(self.caller.events.clone()).await,
+                    Err(refused) => refused,
+                }
+            }
+        };
+        self.finish_own(&mut result, None, self.caller.era);
+        Ok(Outcome::Object(result))
+    }
+
+    /// Makes the result of a call that a visible tool did not answer.
+    fn refused(&self, error: &ServerError, era: Era) -> Outcome {
+        let content =
+            RawJson::encode(&serde_json::json!([{"type": "text", "text": error.to_string()}]));
+        let meta: RawObject = [
+            ("genlock/reason", RawJson::string(error.code())),
+            (
+                "genlock/may_have_run",
+                RawJson::encode(&error.may_have_run()),
+            ),
+        ]
+        .into_iter()
+        .collect();
+        let mut result: RawObject = [
+            ("content", content),
+            ("isError", RawJson::encode(&true)),
+            ("_meta", meta.to_raw()),
+        ]
+        .into_iter()
+        .collect();
+        self.finish_own(&mut result, None, era);
+        Outcome::Object(result)
+    }
+}
+
+/// Waits until a server was listed, or its first attempt has failed.
+async fn first_attempt(server: &Server) {
+    let mut watched = server.watch();
+    // The sender lives as long as the server.
+    let _ = watched
+        .wait_for(|snapshot| snapshot.listed || snapshot.last_error.is_some())
+        .await;
+}
+
+fn capabilities() -> RawJson {
+    RawJson::encode(&serde_json::json!({"tools": {"listChanged": true}}))
+}

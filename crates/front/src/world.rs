@@ -1,0 +1,100 @@
+//! [`World`]: what one request sees, from its admission to its last byte.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use genlock_config::{Config, Surface};
+use genlock_policy::GenerationNumber;
+use genlock_servers::Servers;
+use tokio::time::Instant;
+
+use crate::catalog::Catalog;
+
+/// One committed configuration, its servers, and the catalog compiled from both.
+///
+/// A request holds the `World` of its admission and has no way to ask for a newer one, so that it cannot see two
+/// configurations. Holding it also keeps its servers running.
+pub(crate) struct World {
+    /// The generation of the configuration; `None` where the host commits none.
+    pub(crate) generation: Option<GenerationNumber>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) servers: Servers,
+    pub(crate) catalog: Catalog,
+    /// Rises each time clients are shown other tools; cursors belong to it.
+    pub(crate) version: u64,
+    /// Until when a list waits for servers that were never listed.
+    pub(crate) first_lists: Instant,
+}
+
+impl World {
+    /// Compiles a configuration that takes the place of another.
+    pub(crate) fn compile(
+        generation: Option<GenerationNumber>,
+        config: Arc<Config>,
+        servers: Servers,
+        before: Option<&Self>,
+    ) -> Self {
+        let nobody = BTreeMap::new();
+        let owners = before.map_or(&nobody, |before| &before.catalog.owners);
+        let catalog = Catalog::compile(&servers, &config.tool_access, owners);
+        let first_lists = Instant::now() + config.first_list_wait;
+        let version = before.map_or(0, |before| before.version_of(&catalog));
+        Self {
+            generation,
+            config,
+            servers,
+            catalog,
+            version,
+            first_lists,
+        }
+    }
+
+    /// Compiles the same configuration anew, after servers were listed.
+    pub(crate) fn recompiled(&self) -> Self {
+        let catalog = Catalog::compile(
+            &self.servers,
+            &self.config.tool_access,
+            &self.catalog.owners,
+        );
+        Self {
+            generation: self.generation,
+            config: Arc::clone(&self.config),
+            servers: self.servers.clone(),
+            version: self.version_of(&catalog),
+            catalog,
+            first_lists: self.first_lists,
+        }
+    }
+
+    fn version_of(&self, next: &Catalog) -> u64 {
+        self.version + u64::from(!next.shows_the_same_as(&self.catalog))
+    }
+
+    /// Identifies the list that a client is shown which asked to narrow its view so.
+    pub(crate) fn view(&self, wish: Option<Surface>) -> blake3::Hash {
+        self.catalog.view(self.catalog.surface(wish))
+    }
+
+    /// Tells whether its catalog was compiled from what its servers list now.
+    pub(crate) fn is_of_now(&self) -> bool {
+        self.catalog.is_of_now(&self.servers)
+    }
+
+    /// Tells a model what is served here.
+    pub(crate) fn instructions(&self) -> Option<String> {
+        let described = self
+            .servers
+            .iter()
+            .filter(|server| server.definition().enabled)
+            .map(|server| match &server.definition().description {
+                Some(description) => format!("- {}: {description}", server.name()),
+                None => format!("- {}", server.name()),
+            });
+        let lines: Vec<_> = described.collect();
+        (!lines.is_empty()).then(|| {
+            format!(
+                "Genlock serves the tools of these MCP servers:\n{}",
+                lines.join("\n")
+            )
+        })
+    }
+}

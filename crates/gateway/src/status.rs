@@ -1,0 +1,100 @@
+//! What people and programs ask the gateway about itself: `/api/status`, `/api/servers`, and the same for the control
+//! socket.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use genlock_front::Front;
+use genlock_servers::Pool;
+use serde_json::{Value, json};
+
+/// What is looked at.
+#[derive(Clone)]
+pub(crate) struct Status {
+    pub(crate) front: Front,
+    pub(crate) pool: Arc<Pool>,
+}
+
+impl Status {
+    /// Returns all servers of the configuration in force: `{servers: [{name, state, ready, …}]}`.
+    pub(crate) fn servers(&self) -> Value {
+        let servers = self.front.servers();
+        let snapshots: Vec<_> = servers.iter().map(|server| server.snapshot()).collect();
+        json!({ "servers": snapshots })
+    }
+
+    /// Returns how the gateway is now.
+    pub(crate) fn gateway(&self) -> Value {
+        let servers = self.front.servers();
+        let snapshots: Vec<_> = servers.iter().map(|server| server.snapshot()).collect();
+        let draining: Vec<_> = self
+            .pool
+            .draining(&servers)
+            .into_iter()
+            .map(|server| json!({"name": server.name, "holders": server.holders}))
+            .collect();
+        let (tools, names) = self.front.tools_shown();
+        let (generation, _) = self.front.in_force();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "state": if self.front.is_draining() { "draining" } else { "serving" },
+            "generation": generation,
+            "tools": tools,
+            "names": names,
+            "sessions": self.front.sessions(),
+            "servers": snapshots,
+            "draining": draining,
+        })
+    }
+
+    /// The status routes.
+    pub(crate) fn routes(self) -> Router {
+        Router::new()
+            .route(
+                "/api/status",
+                get(|State(status): State<Self>| async move { Json(status.gateway()) }),
+            )
+            .route(
+                "/api/servers",
+                get(|State(status): State<Self>| async move { Json(status.servers()) }),
+            )
+            .route("/api/servers/{name}", get(server))
+            .route("/api/servers/{name}/logs", get(logs))
+            .with_state(self)
+    }
+}
+
+async fn server(State(status): State<Status>, Path(name): Path<String>) -> Response {
+    match status.front.servers().get(&name) {
+        Some(server) => Json(server.snapshot()).into_response(),
+        None => no_such_server(),
+    }
+}
+
+async fn logs(State(status): State<Status>, Path(name): Path<String>) -> Response {
+    match status.front.servers().get(&name) {
+        Some(server) => Json(json!({"name": name, "lines": server.log()})).into_response(),
+        None => no_such_server(),
+    }
+}
+
+fn no_such_server() -> Response {
+    failure(
+        StatusCode::NOT_FOUND,
+        "server.not_found",
+        "no server of this name is configured",
+        &json!({}),
+    )
+}
+
+/// Answers with an error outside MCP.
+pub(crate) fn failure(status: StatusCode, code: &str, message: &str, details: &Value) -> Response {
+    let error = json!({"error": {"code": code, "message": message, "details": details}});
+    (status, Json(error)).into_response()
+}
