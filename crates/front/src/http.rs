@@ -362,13 +362,20 @@ impl Front {
         items: Vec<Result<Message, ParseError>>,
         headers: &HeaderMap,
     ) -> Result<HttpResponse, Refused> {
-        let session = self.session(headers)?;
-        if session.version != ProtocolVersion::V2025_03_26 {
-            return Err(refuse(
+        let no_batches = || {
+            let message = "this protocol version has no batches";
+            Err(refuse(
                 StatusCode::BAD_REQUEST,
                 code::INVALID_REQUEST,
-                "this protocol version has no batches",
-            ));
+                message,
+            ))
+        };
+        if is_modern(headers) {
+            return no_batches();
+        }
+        let session = self.session(headers)?;
+        if session.version != ProtocolVersion::V2025_03_26 {
+            return no_batches();
         }
         let answers = items
             .into_iter()

@@ -43,6 +43,11 @@ pub enum Claim {
     Legacy,
 }
 
+/// Returns the revision that a request names, whether or not it is served.
+pub fn named_version(params: &RawObject) -> Option<String> {
+    RawObject::peek(params.get("_meta")?, PROTOCOL_VERSION)?.as_string()
+}
+
 /// Reads the era that a request claims.
 ///
 /// # Errors

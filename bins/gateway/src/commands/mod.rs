@@ -20,21 +20,26 @@ pub(crate) fn run(args: Args, environment: Vec<(String, String)>) -> Result<Exit
     match args.command {
         Command::Check => Ok(check::run(&place)),
         Command::ClientConfig(args) => client_config::run(&place, &args),
-        Command::Serve(args) => runtime()?.block_on(serve::run(&place, args)),
-        Command::Status => runtime()?.block_on(status::run(&place)),
-        Command::Warm(args) => runtime()?.block_on(warm::run(&place, args)),
-        Command::DemoServer => {
-            let runtime = runtime()?;
-            runtime.block_on(genlock_gateway::serve_demo(
-                tokio::io::stdin(),
-                tokio::io::stdout(),
-                Arc::new(SystemTime::now),
-            ));
-            // A read of standard input that is under way cannot be waited for.
-            runtime.shutdown_background();
+        Command::Serve(args) => run_to_the_end(serve::run(&place, args)),
+        Command::Status => run_to_the_end(status::run(&place)),
+        Command::Warm(args) => run_to_the_end(warm::run(&place, args)),
+        Command::DemoServer => run_to_the_end(async {
+            let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+            genlock_gateway::serve_demo(input, output, Arc::new(SystemTime::now)).await;
             Ok(ExitCode::SUCCESS)
-        }
+        }),
     }
+}
+
+/// Runs a command on a runtime of its own.
+fn run_to_the_end(
+    command: impl Future<Output = Result<ExitCode, Failure>>,
+) -> Result<ExitCode, Failure> {
+    let runtime = runtime()?;
+    let code = runtime.block_on(command);
+    // A read of standard input that is under way cannot be ended and must not be waited for.
+    runtime.shutdown_background();
+    code
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

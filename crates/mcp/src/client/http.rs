@@ -10,7 +10,7 @@ use std::{
 
 use ::http::{
     HeaderMap, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse, StatusCode,
-    header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE},
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -37,8 +37,10 @@ use crate::{
     version::{Era, ProtocolVersion},
 };
 
+const LISTEN: &str = "subscriptions/listen";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("genlock/", env!("CARGO_PKG_VERSION")));
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// How long an answered stream may take to end before its connection is given up.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -60,6 +62,8 @@ struct Shared {
     stopped: CancellationToken,
     limit: ByteLimit,
     tasks: TaskTracker,
+    /// The requests in flight that end by themselves.
+    calls: TaskTracker,
 }
 
 /// What a POST was answered with.
@@ -81,6 +85,7 @@ impl HttpTransport {
         let mut target = target;
         target.headers.insert(CONTENT_TYPE, JSON);
         target.headers.insert(ACCEPT, JSON_OR_EVENTS);
+        target.headers.entry(USER_AGENT).or_insert(AGENT);
         // Room for what each request adds, so that it is added without moving the others.
         target.headers.reserve(8);
         let stopped = CancellationToken::new();
@@ -94,6 +99,7 @@ impl HttpTransport {
                 tools_changed,
                 stopped,
                 limit,
+                calls: TaskTracker::new(),
                 tasks: tasks.clone(),
             }),
         })
@@ -134,6 +140,8 @@ impl HttpTransport {
         mut exchange: Exchange,
         deadline: Instant,
     ) -> Result<Outcome, CallError> {
+        // A request that listens ends with the connection.
+        let _running = (exchange.method != LISTEN).then(|| self.shared.calls.token());
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         let params = exchange.take_params(id);
         let request = Request {
@@ -205,6 +213,12 @@ impl HttpTransport {
             Message::Request(request) => self.shared.answer_upstream(request).await,
             Message::Response(_) => {}
         }
+    }
+
+    /// Waits until no request is in flight that ends by itself.
+    pub(super) async fn drained(&self) {
+        self.shared.calls.close();
+        self.shared.calls.wait().await;
     }
 
     /// Ends the session of a legacy upstream, so that it need not wait for it to expire.

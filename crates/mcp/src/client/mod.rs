@@ -179,6 +179,16 @@ impl Client {
         }
     }
 
+    /// Waits until the requests in flight over HTTP are answered; a pipe that is given up has answered them.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn drained(&self) {
+        if let Transport::Http(http) = &self.transport {
+            http.drained().await;
+        }
+    }
+
     /// Ends the session of a legacy HTTP upstream, so that it need not wait for it to expire, then the connection.
     ///
     /// # Cancel safety

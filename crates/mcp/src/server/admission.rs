@@ -44,8 +44,8 @@ impl Refusal {
 
 /// Classifies a message that came by HTTP.
 ///
-/// A request whose `_meta` names a modern revision is modern, and so is one whose header does. `initialize` always opens
-/// a legacy session. Everything else is legacy.
+/// A request whose `_meta` names a modern revision is modern, and so is one whose header does; but `initialize` without
+/// such metadata opens a legacy session whatever its header says. Everything else is legacy.
 ///
 /// # Errors
 /// -32020 where headers and body disagree, -32022 where the revision is not served, -32602 where `_meta` lacks a
@@ -60,7 +60,7 @@ pub fn admit_http(headers: &HeaderMap, message: &Message) -> Result<Admitted, Re
                 .map_err(|e| refuse(None, e));
         }
     };
-    let admitted = if method == "initialize" {
+    let admitted = if opens_session(method, params) {
         // A client that falls back from the modern era may still send the modern header.
         Ok(Admitted::Legacy(None))
     } else if id.is_none() {
@@ -77,7 +77,9 @@ pub fn admit_http(headers: &HeaderMap, message: &Message) -> Result<Admitted, Re
 /// As [`admit_http`], without -32020.
 pub fn admit_pipe(message: &Message) -> Result<Admitted, Refusal> {
     match message {
-        Message::Request(request) if request.method == "initialize" => Ok(Admitted::Legacy(None)),
+        Message::Request(request) if opens_session(&request.method, &request.params) => {
+            Ok(Admitted::Legacy(None))
+        }
         Message::Request(request) => match meta::claim(&request.params) {
             Ok(Claim::Modern(meta)) => Ok(Admitted::Modern(meta)),
             Ok(Claim::Legacy) if request.method == "server/discover" => Err(refuse(
@@ -91,6 +93,11 @@ pub fn admit_pipe(message: &Message) -> Result<Admitted, Refusal> {
     }
 }
 
+/// Tells whether a request opens a session. One that names a modern revision asks for a method that is not there.
+fn opens_session(method: &str, params: &RawObject) -> bool {
+    method == "initialize" && meta::named_version(params).is_none()
+}
+
 fn refuse(id: Option<&RequestId>, error: RpcError) -> Refusal {
     Refusal::bad_request(id.cloned(), error)
 }
@@ -101,21 +108,22 @@ fn admit_request(
     params: &RawObject,
 ) -> Result<Admitted, RpcError> {
     let header = headers::single(headers, &PROTOCOL_VERSION)?;
+    // Compared before either is judged: a body that says something else than its header is refused as that.
+    match (&header, meta::named_version(params)) {
+        (None, Some(_)) => {
+            return Err(headers::mismatch(
+                "header `mcp-protocol-version` is required",
+            ));
+        }
+        (Some(header), Some(named)) if *header != named => {
+            return Err(headers::mismatch(
+                "header `mcp-protocol-version` differs from `_meta`",
+            ));
+        }
+        (Some(_), Some(_)) | (_, None) => {}
+    }
     match meta::claim(params)? {
         Claim::Modern(meta) => {
-            match header.as_deref() {
-                None => {
-                    return Err(headers::mismatch(
-                        "header `mcp-protocol-version` is required",
-                    ));
-                }
-                Some(version) if version == meta.version.as_str() => {}
-                Some(_) => {
-                    return Err(headers::mismatch(
-                        "header `mcp-protocol-version` differs from `_meta`",
-                    ));
-                }
-            }
             check_mirrors(headers, method, params, Era::Modern)?;
             Ok(Admitted::Modern(meta))
         }
@@ -244,7 +252,7 @@ mod tests {
             &'a str,
             Result<&'static str, i64>,
         );
-        let table: [Row<'_>; 13] = [
+        let table: [Row<'_>; 15] = [
             (&[version, method, ("mcp-name", "e")], &call, Ok("modern")),
             (
                 &[version, method, ("mcp-name", "=?base64?ZQ==?=")],
@@ -278,6 +286,16 @@ mod tests {
             (&[("mcp-name", "x")], plain, Err(-32020)),
             (&[], plain, Ok("legacy")),
             (&[version], initialize, Ok("legacy")),
+            (
+                &[version, ("mcp-method", "initialize")],
+                &format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{{META}}}}}"#),
+                Ok("modern"),
+            ),
+            (
+                &[version, ("mcp-method", "server/discover")],
+                r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"v999"}}}"#,
+                Err(-32020),
+            ),
         ];
         for (headers, body, expected) in table {
             assert_eq!(admit(headers, body), expected, "{headers:?} {body}");
