@@ -1,5 +1,7 @@
 //! Server-sent events: what is read from an upstream and written to a client.
 
+use std::time::Duration;
+
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::wire::Wire;
@@ -27,6 +29,8 @@ pub struct Decoder {
     data_len: usize,
     limit: usize,
     at_start: bool,
+    last_id: Option<Bytes>,
+    retry: Option<Duration>,
 }
 
 /// An event is longer than allowed.
@@ -47,6 +51,8 @@ impl Decoder {
             data_len: 0,
             limit,
             at_start: true,
+            last_id: None,
+            retry: None,
         }
     }
 
@@ -81,11 +87,38 @@ impl Decoder {
     }
 
     fn take_field(&mut self, line: &Bytes) {
-        if let Some(value) = line.strip_prefix(b"data:") {
+        let value_of = |name: &[u8]| {
+            let value = line.strip_prefix(name)?;
             let skipped = line.len() - value.len() + usize::from(value.first() == Some(&b' '));
-            self.data_len += line.len() - skipped + 1;
-            self.data.push(line.slice(skipped..));
+            Some(line.slice(skipped..))
+        };
+        if let Some(data) = value_of(b"data:") {
+            self.data_len += data.len() + 1;
+            self.data.push(data);
+        } else if let Some(id) = value_of(b"id:") {
+            self.last_id = (!id.contains(&0)).then_some(id);
+        } else if let Some(retry) = value_of(b"retry:") {
+            let millis = std::str::from_utf8(&retry)
+                .ok()
+                .and_then(|text| text.parse().ok());
+            self.retry = millis.map(Duration::from_millis).or(self.retry);
         }
+    }
+
+    /// Returns the id of the last event that had one: a stream that ends early can be taken up again behind it.
+    pub fn last_id(&self) -> Option<&Bytes> {
+        self.last_id.as_ref().filter(|id| !id.is_empty())
+    }
+
+    /// Begins where another stream ended, for one that brings nothing new before it ends as well.
+    pub(crate) fn go_on_from(&mut self, ended: &Self) {
+        self.last_id.clone_from(&ended.last_id);
+        self.retry = ended.retry;
+    }
+
+    /// Returns how long the sender asks to wait before the stream is taken up again.
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
     }
 
     fn finish_event(&mut self) -> Option<Bytes> {
@@ -151,6 +184,15 @@ mod tests {
             decode(&[stream]),
             [Bytes::from_static(b"{\"a\":\n1}"), Bytes::from_static(b"x")]
         );
+    }
+
+    #[test]
+    fn where_and_when_a_stream_can_be_taken_up_again_is_remembered() {
+        let mut decoder = Decoder::new(1000);
+        decoder.feed(b"id: 7\nretry: 250\ndata:\n\ndata: {}\n\n");
+        assert_eq!(decoder.next_data(), Ok(Some(Bytes::from_static(b"{}"))));
+        assert_eq!(decoder.last_id(), Some(&Bytes::from_static(b"7")));
+        assert_eq!(decoder.retry(), Some(Duration::from_millis(250)));
     }
 
     #[test]

@@ -9,14 +9,15 @@ use std::{
 };
 
 use ::http::{
-    HeaderMap, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse, StatusCode,
+    HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse,
+    StatusCode,
     header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE},
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -41,7 +42,12 @@ const LISTEN: &str = "subscriptions/listen";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("genlock/", env!("CARGO_PKG_VERSION")));
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+/// How long to wait before a stream is taken up again whose sender did not say.
+const RETRY: Duration = Duration::from_secs(1);
+/// The least wait, whatever the sender says: a stream that only ever ends must not be asked for in a circle.
+const RETRY_LEAST: Duration = Duration::from_millis(100);
 /// How long an answered stream may take to end before its connection is given up.
 const DRAIN: Duration = Duration::from_secs(1);
 /// How long one message of the connection's own, such as a cancellation, may take.
@@ -345,22 +351,50 @@ impl Shared {
             Posted::Json(bytes) => return answer_of(bytes, id),
             Posted::Stream(stream) => stream,
         };
-        while let Some(message) = stream.next().await? {
-            match message {
-                Message::Response(response)
+        loop {
+            match stream.next().await {
+                Ok(Some(Message::Response(response)))
                     if response.id.decode::<u64>().is_ok_and(|found| found == id) =>
                 {
                     self.drain(stream);
                     return Ok(response.outcome);
                 }
-                Message::Response(_) => tracing::debug!("an answer with a foreign id was dropped"),
-                Message::Notification(notification) => {
+                Ok(Some(Message::Response(_))) => {
+                    tracing::debug!("an answer with a foreign id was dropped");
+                }
+                Ok(Some(Message::Notification(notification))) => {
                     self.take_notification(notification, Some(id), events);
                 }
-                Message::Request(request) => self.answer_upstream(request).await,
+                Ok(Some(Message::Request(request))) => self.answer_upstream(request).await,
+                Ok(None) | Err(CallError::Closed { .. }) => {
+                    stream = self.take_up_again(&stream).await?;
+                }
+                Err(error) => return Err(error),
             }
         }
-        Err(CallError::Closed { sent: true })
+    }
+
+    /// Opens a stream again that ended before its answer. A server of the 2025-11-25 revision may end it on purpose, and
+    /// says by an event id that it will go on behind it.
+    async fn take_up_again(&self, ended: &EventStream) -> Result<Box<EventStream>, CallError> {
+        let gone = || CallError::Closed { sent: true };
+        let last_id = ended
+            .decoder
+            .last_id()
+            .and_then(|id| HeaderValue::from_bytes(id).ok());
+        let last_id = last_id.ok_or_else(gone)?;
+        sleep(ended.decoder.retry().unwrap_or(RETRY).max(RETRY_LEAST)).await;
+        let mut request = self.request(Method::GET, Era::Legacy, WireBody::default());
+        request.headers_mut().insert(ACCEPT, EVENTS);
+        request.headers_mut().insert(LAST_EVENT_ID, last_id);
+        // What was sent has been sent, whatever becomes of this.
+        let response = self.send(request).await.map_err(|_| gone())?;
+        if response.status() != StatusCode::OK || !is_event_stream(response.headers()) {
+            return Err(gone());
+        }
+        let mut stream = EventStream::new(response.into_body(), self.limit.get());
+        stream.decoder.go_on_from(&ended.decoder);
+        Ok(Box::new(stream))
     }
 
     /// Reads an answered stream to its end, so that its connection can be used again.
