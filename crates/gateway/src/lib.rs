@@ -21,9 +21,11 @@
 mod bridge;
 mod control;
 mod demo;
+mod events;
 mod gateway;
 mod state_dir;
 mod status;
+mod watch;
 
 pub use bridge::{Backend, bridge};
 pub use control::{ControlClient, ControlError};
