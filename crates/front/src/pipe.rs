@@ -51,6 +51,7 @@ impl Front {
         R: AsyncRead + Unpin + Send,
         W: AsyncWrite + Unpin + Send + 'static,
     {
+        let _open = self.inner.pipes.token();
         let (outgoing, lines) = mpsc::channel(OUTGOING);
         let session = Arc::new(Session::new(genlock_mcp::ProtocolVersion::LEGACY, None));
         let _end = session.ended.clone().drop_guard();
@@ -71,6 +72,8 @@ impl Front {
             () = pipe.tasks.wait() => {}
             () = stop.cancelled() => {}
         }
+        // What listens for changes holds the pipe open until it is told.
+        pipe.session.ended.cancel();
         drop(pipe);
         // The writer ends when all that waits for it is written.
         let _ = writing.await;
@@ -235,8 +238,9 @@ impl Pipe {
             pipe.send(subscription.acknowledgement().to_wire()).await;
             loop {
                 tokio::select! {
-                    () = in_flight.cancelled.cancelled() => return,
+                    biased;
                     () = pipe.front.inner.stopped.cancelled() => break,
+                    () = in_flight.cancelled.cancelled() => return,
                     change = subscription.change(&mut changed) => match change {
                         Some(change) => pipe.send(change.to_wire()).await,
                         None => break,

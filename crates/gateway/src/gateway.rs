@@ -219,11 +219,29 @@ impl Gateway {
             }
         }
         drop(listener);
+        self.drain_with(connections.shutdown(), abort).await;
+    }
+
+    /// Takes no new work and waits until the clients on pipes have their answers, for `shutdown.drain_s` at most. When
+    /// `abort` completes, this ends at once.
+    ///
+    /// # Cancel safety
+    /// A dropped drain leaves the gateway without new work.
+    pub async fn drain(&self, abort: impl Future<Output = ()>) {
+        self.drain_with(std::future::ready(()), abort).await;
+    }
+
+    async fn drain_with(
+        &self,
+        connections: impl Future<Output = ()>,
+        abort: impl Future<Output = ()>,
+    ) {
         tracing::info!(drain_s = self.drain.as_secs_f64(), "draining");
         self.front.drain();
         self.front.end_streams();
+        let answered = async { tokio::join!(connections, self.front.pipes_ended()) };
         tokio::select! {
-            () = connections.shutdown() => {}
+            _ = answered => {}
             () = sleep(self.drain) => tracing::warn!("calls were still running at the end of the drain"),
             () = abort => tracing::warn!("aborted while draining"),
         }

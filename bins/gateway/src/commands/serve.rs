@@ -10,7 +10,7 @@ use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
     sync::Mutex,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +24,8 @@ use crate::{
 
 /// How long a stdio client waits for a gateway that is just ending or starting.
 const TAKE_OVER: Duration = Duration::from_secs(15);
+/// How long the last answers may take to be written once a gateway has drained.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(place: &Place, args: ServeArgs) -> Result<ExitCode, Failure> {
     let (config, file) = place.load()?;
@@ -82,9 +84,16 @@ async fn serve_stdio(
 ) -> Result<ExitCode, Failure> {
     let dir = place.state_dir()?;
     let own: Mutex<Option<(Gateway, StateDir)>> = Mutex::new(None);
-    let (stop, _abort) = signals.watch();
+    let (stop, abort) = signals.watch();
     let serving = CancellationToken::new();
     let connect = async || {
+        if stop.is_cancelled() {
+            return Err(Failure::new(
+                Exit::Unavailable,
+                "draining",
+                anyhow!("the gateway is shutting down"),
+            ));
+        }
         let mut own = own.lock().await;
         let found = find_gateway(place, &config, &dir, listen, &serving).await?;
         match found {
@@ -95,9 +104,27 @@ async fn serve_stdio(
             }
         }
     };
-    let bridged = tokio::select! {
-        bridged = bridge(tokio::io::stdin(), tokio::io::stdout(), connect) => bridged,
-        () = stop.cancelled() => Ok(()),
+    let bridged = {
+        let bridging = bridge(tokio::io::stdin(), tokio::io::stdout(), connect);
+        tokio::pin!(bridging);
+        tokio::select! {
+            bridged = &mut bridging => bridged,
+            () = stop.cancelled() => {
+                let drained = async {
+                    if let Some((gateway, _)) = &*own.lock().await {
+                        gateway.drain(abort.cancelled()).await;
+                    }
+                };
+                // The bridge ends by itself when it has passed on the last answer.
+                tokio::select! {
+                    _ = &mut bridging => {}
+                    () = drained => {
+                        let _ = timeout(LAST_ANSWERS, &mut bridging).await;
+                    }
+                }
+                Ok(())
+            }
+        }
     };
     serving.cancel();
     if let Some((gateway, _claimed)) = own.into_inner() {
