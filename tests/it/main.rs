@@ -1,1 +1,28 @@
-//! End-to-end tests.
+//! Genlock from outside: whole processes, real pipes and sockets.
+//!
+//! One module per subject. Each test starts what it needs on ports of the system's choice and in a directory of its own,
+//! so that all of them run side by side. What they share is in `stage`.
+
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod stage;
+
+mod arrows;
+mod batch;
+mod bridge;
+mod changes;
+mod cli;
+mod embed;
+mod eras;
+mod faults;
+mod names;
+mod pages;
+mod progress;
+mod raw;
+mod shutdown;
+mod surfaces;
+mod wire;

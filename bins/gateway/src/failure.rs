@@ -23,6 +23,8 @@ pub(crate) struct Failure {
     pub(crate) code: &'static str,
     pub(crate) error: anyhow::Error,
     pub(crate) hint: Option<String>,
+    /// What is wrong with the config, for programs; people have read it already.
+    pub(crate) findings: Option<serde_json::Value>,
 }
 
 impl Failure {
@@ -32,6 +34,7 @@ impl Failure {
             code,
             error: error.into(),
             hint: None,
+            findings: None,
         }
     }
 
@@ -47,10 +50,15 @@ impl Failure {
         chain.dedup();
         match format {
             Format::Json => {
+                let causes = chain.get(1..).unwrap_or_default();
+                let mut details = json!({"causes": causes, "hint": self.hint});
+                if let Some(findings) = &self.findings {
+                    details["findings"] = findings.clone();
+                }
                 let error = json!({"error": {
                     "code": self.code,
                     "message": chain.first(),
-                    "details": {"causes": chain.get(1..).unwrap_or_default(), "hint": self.hint},
+                    "details": details,
                 }});
                 eprintln!("{error}");
             }

@@ -100,11 +100,13 @@ impl Place {
             self.print_findings(error.findings());
         }
         let missing = matches!(&error, LoadError::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
-        let failure = Failure::new(
+        let findings = serde_json::to_value(error.findings()).ok();
+        let mut failure = Failure::new(
             Exit::Config,
             code,
             anyhow::Error::new(error).context(format!("config {path}")),
         );
+        failure.findings = findings;
         if missing {
             failure.hint("name another file with --config FILE")
         } else {

@@ -244,8 +244,14 @@ impl Exchange {
     }
 
     fn recompile(&mut self) {
-        self.world = Arc::new(self.world.recompiled());
         self.front.refresh();
+        let now = self.front.world();
+        // What was published meanwhile is not for this request.
+        self.world = if now.is_of_the_same_config(&self.world) {
+            now
+        } else {
+            Arc::new(self.world.recompiled())
+        };
     }
 
     /// A name that begins with the prefix of a server that was never listed may become known with its first listing.

@@ -39,6 +39,8 @@ pub(crate) struct Inner {
     /// Everything still open ends.
     pub(crate) stopped: CancellationToken,
     pub(crate) tasks: TaskTracker,
+    /// The clients on pipes.
+    pub(crate) pipes: TaskTracker,
 }
 
 impl Front {
@@ -67,6 +69,7 @@ impl Front {
                 draining: CancellationToken::new(),
                 stopped: CancellationToken::new(),
                 tasks: TaskTracker::new(),
+                pipes: TaskTracker::new(),
             }),
         };
         front.watch_servers();
@@ -193,6 +196,15 @@ impl Front {
     /// Ends the streams on which clients hear of changes; answers that are under way go on.
     pub fn end_streams(&self) {
         self.inner.stopped.cancel();
+    }
+
+    /// Waits until the clients on pipes have their answers, after [`Front::end_streams`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn pipes_ended(&self) {
+        self.inner.pipes.close();
+        self.inner.pipes.wait().await;
     }
 
     /// Ends all streams and waits for the tasks behind them.

@@ -10,11 +10,10 @@ use axum::{
     routing::any,
 };
 use bytes::Bytes;
-use futures_util::future::join_all;
 use genlock_config::Surface;
 use genlock_mcp::{
     Era, Incoming, Message, Notification, ProtocolVersion, RawJson, Request, Response, RpcError,
-    Wire, body,
+    body,
     error::code,
     headers,
     message::ParseError,
@@ -377,44 +376,17 @@ impl Front {
         if session.version != ProtocolVersion::V2025_03_26 {
             return no_batches();
         }
-        let answers = items
-            .into_iter()
-            .map(|item| self.answer_one(item, &session));
-        let answers: Vec<RawJson> = join_all(answers).await.into_iter().flatten().collect();
-        if answers.is_empty() {
-            return Ok(reply::empty(StatusCode::ACCEPTED));
-        }
-        let mut wire = Wire::new();
-        wire.push(&RawJson::encode(&answers));
-        Ok(reply::message(StatusCode::OK, wire))
-    }
-
-    async fn answer_one(
-        &self,
-        item: Result<Message, ParseError>,
-        session: &Arc<Session>,
-    ) -> Option<RawJson> {
-        let response = match item {
-            Ok(Message::Request(request)) => {
-                let id = request.id.clone();
-                match self.begin(request, session) {
-                    Ok((pending, _)) => pending.await.response,
-                    Err(_) => Response::error(
-                        id,
-                        &RpcError::new(code::INVALID_REQUEST, "the id is used twice"),
-                    ),
-                }
-            }
-            Ok(Message::Notification(notification)) => {
-                take_notification(session, &notification);
-                return None;
-            }
-            Ok(Message::Response(_)) => return None,
-            Err(error) => {
-                Response::error(error.id.clone().unwrap_or(RawJson::NULL), &error.to_rpc())
-            }
-        };
-        RawJson::parse(response.to_wire().into_bytes()).ok()
+        let front = self.clone();
+        // As any request of this era it goes on when the client goes away.
+        let running = self
+            .inner
+            .tasks
+            .spawn(async move { front.answer_batch(items, &session).await });
+        Ok(match running.await {
+            Ok(Some(answers)) => reply::message(StatusCode::OK, answers),
+            Ok(None) => reply::empty(StatusCode::ACCEPTED),
+            Err(_) => reply::error(StatusCode::OK, None, &failed()),
+        })
     }
 }
 
@@ -466,11 +438,14 @@ pub(crate) fn cancelled(id: RawJson) -> Answer {
 }
 
 fn broken(id: RawJson) -> Answer {
-    let error = RpcError::new(code::INTERNAL_ERROR, "the gateway failed to answer");
     Answer {
-        response: Response::error(id, &error),
+        response: Response::error(id, &failed()),
         unknown_method: false,
     }
+}
+
+fn failed() -> RpcError {
+    RpcError::new(code::INTERNAL_ERROR, "the gateway failed to answer")
 }
 
 fn open_stream(front: &Front, headers: &HeaderMap) -> HttpResponse {

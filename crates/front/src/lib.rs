@@ -4,6 +4,7 @@
 //! the form of its era. This crate owns sessions of the `initialize` eras, tool names, lists, meta tools, the checks at
 //! the door and the status routes. It starts no process and reads no file. See `docs/architecture.md`.
 
+mod batch;
 mod catalog;
 mod cursor;
 mod era;

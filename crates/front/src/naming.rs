@@ -34,7 +34,8 @@ pub(crate) struct Names {
 /// Names the tools of all servers.
 ///
 /// `owners` is what the last call returned: a bare name stays with its owner as long as that lists it, so that a name
-/// never moves to another server. `reserved` names are the gateway's own.
+/// never moves to another server. A name without an owner goes to the first server that lists it. `reserved` names are the
+/// gateway's own.
 pub(crate) fn name_tools(
     listings: &[Listing<'_>],
     rule: NameRule,
@@ -87,8 +88,8 @@ impl Names {
                 .iter()
                 .find(|index| prefix_of(index) == Some(owner))
                 .copied(),
-            (None, [only]) => Some(*only),
-            (None, _) => None,
+            (None, [first, ..]) => Some(*first),
+            (None, []) => None,
         };
         if let Some(index) = keeper {
             self.add(tool, index, tool);
@@ -211,11 +212,9 @@ mod tests {
         assert_eq!(shown(&names), [("a__echo", 0), ("echo", 1), ("only", 1)]);
         assert_eq!(names.reports.len(), 1);
 
+        // The first in the order of the config, not the first to be listed.
         let nobody = named(both, NameRule::Auto, &[]);
-        assert_eq!(
-            shown(&nobody),
-            [("a__echo", 0), ("b__echo", 1), ("only", 1)]
-        );
+        assert_eq!(shown(&nobody), [("b__echo", 1), ("echo", 0), ("only", 1)]);
 
         // The owner is gone for a while: its name is not handed on.
         let gone = named(&[("a", &["echo"])], NameRule::Auto, &[("echo", "b")]);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use genlock_mcp::{
-    Era, Incoming, Message, Notification, RawJson, RawObject, Request, Response, RpcError, Wire,
+    Era, Incoming, Message, Notification, ProtocolVersion, RawJson, RawObject, Request, Response,
+    RpcError, Wire,
     error::code,
     lines::{Line, LineReader},
     message::ParseError,
@@ -35,8 +36,10 @@ const OUTGOING: usize = 256;
 struct Pipe {
     front: Front,
     outgoing: mpsc::Sender<Vec<Bytes>>,
-    /// The client's session: requests in flight of either era, and the revision once it was negotiated.
+    /// The client's requests in flight, of either era.
     session: Arc<Session>,
+    /// The revision of the `initialize` eras, once it was negotiated.
+    version: Arc<Mutex<Option<ProtocolVersion>>>,
     /// Whether the client said that it is ready for what it did not ask for.
     announced: Arc<Mutex<bool>>,
     tasks: TaskTracker,
@@ -53,13 +56,15 @@ impl Front {
         R: AsyncRead + Unpin + Send,
         W: AsyncWrite + Unpin + Send + 'static,
     {
+        let _open = self.inner.pipes.token();
         let (outgoing, lines) = mpsc::channel(OUTGOING);
-        let session = Arc::new(Session::new(genlock_mcp::ProtocolVersion::LEGACY, None));
+        let session = Arc::new(Session::new(ProtocolVersion::LEGACY, None));
         let _end = session.ended.clone().drop_guard();
         let pipe = Pipe {
             front: self.clone(),
             outgoing,
             session,
+            version: Arc::default(),
             announced: Arc::default(),
             tasks: TaskTracker::new(),
         };
@@ -73,6 +78,8 @@ impl Front {
             () = pipe.tasks.wait() => {}
             () = stop.cancelled() => {}
         }
+        // What listens for changes holds the pipe open until it is told.
+        pipe.session.ended.cancel();
         drop(pipe);
         // The writer ends when all that waits for it is written.
         let _ = writing.await;
@@ -123,16 +130,27 @@ impl Pipe {
     async fn take(&self, line: Bytes) {
         match Incoming::parse(line) {
             Ok(Incoming::One(message)) => self.take_one(message).await,
-            Ok(Incoming::Batch(items)) => {
-                for item in items {
-                    match item {
-                        Ok(message) => self.take_one(message).await,
-                        Err(error) => self.refuse(error).await,
-                    }
-                }
-            }
+            Ok(Incoming::Batch(items)) => self.take_batch(items).await,
             Err(error) => self.refuse(error).await,
         }
+    }
+
+    async fn take_batch(&self, items: Vec<Result<Message, ParseError>>) {
+        if *self.version.lock() != Some(ProtocolVersion::V2025_03_26) {
+            let error = RpcError::new(
+                code::INVALID_REQUEST,
+                "this protocol version has no batches",
+            );
+            return self
+                .send(Response::error(RawJson::NULL, &error).to_wire())
+                .await;
+        }
+        let pipe = self.clone();
+        self.tasks.spawn(async move {
+            if let Some(answers) = pipe.front.answer_batch(items, &pipe.session).await {
+                pipe.send(answers).await;
+            }
+        });
     }
 
     async fn refuse(&self, error: ParseError) {
@@ -181,7 +199,10 @@ impl Pipe {
 
     async fn initialize(&self, request: Request) {
         let response = match self.front.initialized(&request.params) {
-            Ok((_, result)) => Response::object(request.id, result),
+            Ok((version, result)) => {
+                *self.version.lock() = Some(version);
+                Response::object(request.id, result)
+            }
             Err(error) => Response::error(request.id, &error),
         };
         self.send(response.to_wire()).await;
@@ -237,8 +258,9 @@ impl Pipe {
             pipe.send(subscription.acknowledgement().to_wire()).await;
             loop {
                 tokio::select! {
-                    () = in_flight.cancelled.cancelled() => return,
+                    biased;
                     () = pipe.front.inner.stopped.cancelled() => break,
+                    () = in_flight.cancelled.cancelled() => return,
                     change = subscription.change(&mut view) => match change {
                         Some(change) => pipe.send(change.to_wire()).await,
                         None => break,

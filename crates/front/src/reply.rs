@@ -64,8 +64,9 @@ pub(crate) async fn respond(
     }
     let first = tokio::select! {
         biased;
-        answer = &mut pending => return message(status(&answer), answer.response.to_wire()),
+        // What was told before the answer goes out before it, also where the answer is there already.
         notification = Progress::next(&mut progress) => sse::event(notification.to_wire()),
+        answer = &mut pending => return message(status(&answer), answer.response.to_wire()),
         () = sleep(SILENCE) => vec![sse::KEEP_ALIVE],
     };
     let state = Some(Streaming {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use genlock_config::{Config, Surface};
 use genlock_policy::GenerationNumber;
-use genlock_servers::Servers;
+use genlock_servers::{Server, Servers};
 use tokio::time::Instant;
 
 use crate::catalog::Catalog;
@@ -23,6 +23,8 @@ pub(crate) struct World {
     pub(crate) version: u64,
     /// Until when a list waits for servers that were never listed.
     pub(crate) first_lists: Instant,
+    /// Which prefix owns a bare name, as far as that is settled.
+    owners: BTreeMap<String, String>,
 }
 
 impl World {
@@ -33,36 +35,52 @@ impl World {
         servers: Servers,
         before: Option<&Self>,
     ) -> Self {
-        let nobody = BTreeMap::new();
-        let owners = before.map_or(&nobody, |before| &before.catalog.owners);
-        let catalog = Catalog::compile(&servers, &config.tool_access, owners);
+        let owners = before
+            .map(|before| before.owners.clone())
+            .unwrap_or_default();
+        let catalog = Catalog::compile(&servers, &config.tool_access, &owners);
         let first_lists = Instant::now() + config.first_list_wait;
         let version = before.map_or(0, |before| before.version_of(&catalog));
-        Self {
+        let world = Self {
             generation,
             config,
             servers,
             catalog,
             version,
             first_lists,
-        }
+            owners,
+        };
+        world.with_settled_owners()
     }
 
     /// Compiles the same configuration anew, after servers were listed.
     pub(crate) fn recompiled(&self) -> Self {
-        let catalog = Catalog::compile(
-            &self.servers,
-            &self.config.tool_access,
-            &self.catalog.owners,
-        );
-        Self {
+        let catalog = Catalog::compile(&self.servers, &self.config.tool_access, &self.owners);
+        let world = Self {
             generation: self.generation,
             config: Arc::clone(&self.config),
             servers: self.servers.clone(),
             version: self.version_of(&catalog),
             catalog,
             first_lists: self.first_lists,
+            owners: self.owners.clone(),
+        };
+        world.with_settled_owners()
+    }
+
+    /// Settles who owns a bare name, once every server was listed or the wait for that is over. Nobody is shown a list
+    /// before, so that the order in which servers are listed after a start decides nothing.
+    fn with_settled_owners(mut self) -> Self {
+        let missing = |server: &Server| server.definition().enabled && server.tools().is_none();
+        if Instant::now() >= self.first_lists || !self.servers.iter().any(missing) {
+            self.owners.clone_from(&self.catalog.owners);
         }
+        self
+    }
+
+    /// Tells whether another world is of the same configuration.
+    pub(crate) fn is_of_the_same_config(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.config, &other.config)
     }
 
     fn version_of(&self, next: &Catalog) -> u64 {

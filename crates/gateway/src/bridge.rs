@@ -125,8 +125,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Bridge<R, W> {
                     Ok(Some(Line::TooLong(_))) => {}
                     Ok(None) | Err(_) => {
                         self.client_done = true;
-                        // The gateway answers what it has and closes its side.
-                        open = None;
+                        // The gateway answers what it has and closes its side. Dropping would not tell it: the other
+                        // half may hold the connection open.
+                        if let Some(mut writer) = open.take() {
+                            let _ = writer.shutdown().await;
+                        }
                     }
                 },
             }
@@ -230,6 +233,44 @@ mod tests {
         let mut text = String::new();
         reader.read_line(&mut text).await.unwrap();
         text.trim_end().to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_client_that_closes_its_input_gets_its_answers_and_ends_the_bridge() {
+        let (client, ours) = duplex(4096);
+        let (our_reader, our_writer) = split(ours);
+        let (near, far) = duplex(4096);
+        let mut gateways = vec![near];
+        let bridging = bridge(our_reader, our_writer, async || {
+            let (reader, writer) = split(gateways.pop().ok_or(())?);
+            Ok::<_, ()>(Backend::new(reader, writer))
+        });
+        let playing = async move {
+            let (client_reader, mut client_writer) = split(client);
+            let (far_reader, mut far_writer) = split(far);
+            let (mut client_reader, mut far_reader) =
+                (BufReader::new(client_reader), BufReader::new(far_reader));
+            let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
+            client_writer
+                .write_all(format!("{call}\n").as_bytes())
+                .await
+                .unwrap();
+            client_writer.shutdown().await.unwrap();
+            assert_eq!(line(&mut far_reader).await, call);
+            // The end of the client's input has come through.
+            assert_eq!(line(&mut far_reader).await, "");
+
+            let answer = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+            far_writer
+                .write_all(format!("{answer}\n").as_bytes())
+                .await
+                .unwrap();
+            far_writer.shutdown().await.unwrap();
+
+            assert_eq!(line(&mut client_reader).await, answer);
+        };
+        let (ended, ()) = tokio::join!(bridging, playing);
+        assert_eq!(ended, Ok(()));
     }
 
     #[tokio::test]

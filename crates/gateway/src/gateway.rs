@@ -94,6 +94,8 @@ pub struct Gateway {
     drain: Duration,
     stop: CancellationToken,
     tasks: TaskTracker,
+    /// The listeners that are served in the background.
+    listeners: TaskTracker,
 }
 
 impl GatewayBuilder {
@@ -136,6 +138,7 @@ impl GatewayBuilder {
             drain,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            listeners: TaskTracker::new(),
         }
     }
 }
@@ -230,11 +233,30 @@ impl Gateway {
             }
         }
         drop(listener);
+        self.drain_with(connections.shutdown(), abort).await;
+    }
+
+    /// Takes no new work and waits until the clients on pipes and background listeners have their answers, for `shutdown.drain_s` at most. When
+    /// `abort` completes, this ends at once.
+    ///
+    /// # Cancel safety
+    /// A dropped drain leaves the gateway without new work.
+    pub async fn drain(&self, abort: impl Future<Output = ()>) {
+        self.listeners.close();
+        self.drain_with(self.listeners.wait(), abort).await;
+    }
+
+    async fn drain_with(
+        &self,
+        connections: impl Future<Output = ()>,
+        abort: impl Future<Output = ()>,
+    ) {
         tracing::info!(drain_s = self.drain.as_secs_f64(), "draining");
         self.front.drain();
         self.front.end_streams();
+        let answered = async { tokio::join!(connections, self.front.pipes_ended()) };
         tokio::select! {
-            () = connections.shutdown() => {}
+            _ = answered => {}
             () = sleep(self.drain) => tracing::warn!("calls were still running at the end of the drain"),
             () = abort => tracing::warn!("aborted while draining"),
         }
@@ -248,15 +270,17 @@ impl Gateway {
             drain: self.drain,
             stop: self.stop.clone(),
             tasks: self.tasks.clone(),
+            listeners: self.listeners.clone(),
         };
-        self.tasks.spawn(async move {
+        let abort = self.stop.clone();
+        self.listeners.spawn(async move {
             let router = gateway.router();
             gateway
                 .serve(
                     listener,
                     router,
                     stop.cancelled_owned(),
-                    std::future::ready(()),
+                    abort.cancelled_owned(),
                 )
                 .await;
         });

@@ -21,11 +21,9 @@
 mod bridge;
 mod control;
 mod demo;
-mod events;
 mod gateway;
 mod state_dir;
 mod status;
-mod watch;
 
 pub use bridge::{Backend, bridge};
 pub use control::{ControlClient, ControlError};

@@ -1,11 +1,15 @@
 //! The actor of one server: performs what `state::step` decides and feeds the results back.
 
-use std::{pin::Pin, sync::Arc, time::SystemTime};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use genlock_mcp::client::{Client, ListError};
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +21,9 @@ use crate::{
     state::{ServerEffect, ServerEvent, ServerState},
     tools::ToolSet,
 };
+
+/// How long the calls in flight on a connection that was replaced may go on.
+const DRAIN: Duration = Duration::from_secs(300);
 
 /// How the actor reads the wall clock and takes chances; passed in, so that a test decides both.
 #[derive(Clone)]
@@ -124,14 +131,11 @@ impl Actor {
                 }
                 Woken::Asked(Command::Probe) => ServerEvent::Probe,
                 Woken::Asked(Command::Renew(old)) => match self.serves(&old) {
-                    true => ServerEvent::Lost {
-                        error: "the server ended the session".to_owned(),
-                    },
+                    true => ServerEvent::Expired,
                     false => continue,
                 },
             };
-            let renewed = matches!(&event, ServerEvent::Lost { .. });
-            if renewed {
+            if let ServerEvent::Lost { .. } | ServerEvent::Expired = event {
                 listing = None;
             }
             self.step(event, &mut connecting).await;
@@ -288,8 +292,14 @@ impl Actor {
     async fn disconnect(&mut self) {
         self.shared.client.store(None);
         if let Some(Live { client, child, .. }) = self.live.take() {
-            // Only the close sequence of a process takes long; a new one may start meanwhile.
+            let stop = self.stop.clone();
+            // Calls in flight and the close sequence of a process take long; a new connection may start meanwhile.
             let ending = async move {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = sleep(DRAIN) => {}
+                    () = client.drained() => {}
+                }
                 client.end().await;
                 if let Some(child) = child {
                     child.end().await;

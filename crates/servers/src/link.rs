@@ -194,7 +194,9 @@ async fn over_stdio(
     budget: Duration,
 ) -> Result<Link, LinkError> {
     let (child, pipes) = process::spawn(stdio, &context.host)?;
-    context.tasks.spawn(log.clone().drain(pipes.stderr));
+    context
+        .tasks
+        .spawn(log.clone().drain(pipes.stderr, child.gone()));
     let connected = connect_pipe(pipes.stdout, pipes.stdin, options).await;
     let ended = match &connected {
         Err(ConnectError::Call { source, .. }) => matches!(source, CallError::Closed { .. }),

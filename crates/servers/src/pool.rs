@@ -164,7 +164,7 @@ impl Pool {
             match replaced {
                 None => outcome.added.push(name.clone()),
                 Some(old) if Arc::ptr_eq(old.lease(), server.lease()) => {
-                    outcome.unchanged.push(name.clone())
+                    outcome.unchanged.push(name.clone());
                 }
                 Some(_) => outcome.changed.push(name.clone()),
             }
@@ -222,14 +222,19 @@ impl Pool {
             .filter(|lease| !lease.stop.is_cancelled());
         let server = match alive {
             Some(lease) => Server::from_lease(lease),
-            None => self.start(definition, replaced),
+            None => self.start(definition, execution, replaced),
         };
         running.insert(key, Arc::downgrade(server.lease()));
-        set_limits(server.lease(), execution);
+        set_limits(&server.lease().shared, execution);
         server
     }
 
-    fn start(&self, definition: &ServerDefinition, replaced: Option<&Server>) -> Server {
+    fn start(
+        &self,
+        definition: &ServerDefinition,
+        execution: &Execution,
+        replaced: Option<&Server>,
+    ) -> Server {
         let cached = self
             .cache
             .as_ref()
@@ -250,6 +255,8 @@ impl Pool {
             max_message_bytes: ByteLimit::new(0),
             calls: AtomicU64::new(0),
         });
+        // Before the actor begins: its first connection is made under them.
+        set_limits(&shared, execution);
         let stop = self.stop.child_token();
         let actor = Actor::new(
             Arc::clone(&shared),
@@ -301,8 +308,7 @@ impl Drop for Pool {
 }
 
 /// Puts the limits of a configuration in force, for a server that runs already as well.
-fn set_limits(lease: &Lease, execution: &Execution) {
-    let shared = &lease.shared;
+fn set_limits(shared: &Shared, execution: &Execution) {
     let definition = &shared.definition;
     shared.slots.set_limit(
         definition
@@ -382,5 +388,122 @@ impl Servers {
     /// Tells whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use genlock_config::{ServerName, StdioDefinition, Text};
+
+    use super::*;
+
+    fn pool() -> Pool {
+        PoolBuilder::new(|| SystemTime::UNIX_EPOCH, || 0.0).build()
+    }
+
+    /// A configuration of servers that are not started, each with an argument of its own.
+    fn config(servers: &[(&str, &str)]) -> Config {
+        let definition = |(name, argument): &(&str, &str)| {
+            let mut stdio = StdioDefinition::new(Text::plain("server"));
+            stdio.args = vec![Text::plain(*argument)];
+            let name = ServerName::new(*name).unwrap();
+            let mut definition =
+                ServerDefinition::new(name.clone(), TransportDefinition::Stdio(stdio));
+            definition.enabled = false;
+            (name, definition)
+        };
+        Config {
+            servers: servers.iter().map(definition).collect(),
+            ..Config::default()
+        }
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn exactly_the_servers_whose_definition_differs_are_changed() {
+        let pool = pool();
+        let (before, first) = pool.reconcile(
+            &config(&[("a", "1"), ("b", "1"), ("c", "1")]),
+            &Servers::default(),
+        );
+        let (after, second) =
+            pool.reconcile(&config(&[("a", "1"), ("b", "2"), ("d", "1")]), &before);
+        let (_, third) = pool.reconcile(&config(&[("a", "1"), ("b", "2"), ("d", "1")]), &after);
+
+        assert_eq!(
+            first,
+            Reconciled {
+                added: names(&["a", "b", "c"]),
+                ..Reconciled::default()
+            }
+        );
+        let expected = Reconciled {
+            added: names(&["d"]),
+            changed: names(&["b"]),
+            removed: names(&["c"]),
+            unchanged: names(&["a"]),
+        };
+        assert_eq!(second, expected);
+        assert_eq!(
+            third,
+            Reconciled {
+                unchanged: names(&["a", "b", "d"]),
+                ..Reconciled::default()
+            }
+        );
+        assert!(Arc::ptr_eq(
+            before.get("a").unwrap().lease(),
+            after.get("a").unwrap().lease()
+        ));
+    }
+
+    #[tokio::test]
+    async fn a_server_runs_as_long_as_somebody_holds_it() {
+        let pool = pool();
+        let (before, _) = pool.reconcile(&config(&[("a", "1")]), &Servers::default());
+        let call = before.get("a").unwrap().clone();
+        let stop = call.lease().stop.clone();
+        let (after, _) = pool.reconcile(&config(&[("a", "2")]), &before);
+        drop(before);
+
+        assert_eq!(
+            pool.draining(&after),
+            [Draining {
+                name: "a".to_owned(),
+                holders: 1
+            }]
+        );
+        assert!(!stop.is_cancelled());
+        drop(call);
+        assert!(stop.is_cancelled());
+        assert_eq!(pool.draining(&after), []);
+    }
+
+    #[tokio::test]
+    async fn a_definition_that_comes_back_while_it_drains_is_taken_up_again() {
+        let pool = pool();
+        let (first, _) = pool.reconcile(&config(&[("a", "1")]), &Servers::default());
+        let (second, _) = pool.reconcile(&config(&[("a", "2")]), &first);
+        let (third, _) = pool.reconcile(&config(&[("a", "1")]), &second);
+        assert!(Arc::ptr_eq(
+            first.get("a").unwrap().lease(),
+            third.get("a").unwrap().lease()
+        ));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drain_ends_at_its_time_whoever_holds_the_server() {
+        let pool = pool();
+        let (before, _) = pool.reconcile(&config(&[("a", "1"), ("b", "1")]), &Servers::default());
+        let (after, _) = pool.reconcile(&config(&[("b", "1")]), &before);
+
+        pool.retire(&before, &after, Duration::from_secs(300));
+        tokio::time::sleep(Duration::from_secs(301)).await;
+
+        let stopped = |name| before.get(name).unwrap().lease().stop.is_cancelled();
+        assert_eq!((stopped("a"), stopped("b")), (true, false));
     }
 }

@@ -20,6 +20,9 @@ pub const PROBE_FIRST: Duration = secs(30);
 pub const PROBE_LONGEST: Duration = secs(300);
 /// A server that was up this long starts its ladder anew: uptime resets it, not a handshake.
 pub const STABLE_AFTER: Duration = secs(600);
+/// A session that lasted this long may be renewed at once; one that is shorter counts as a failure, so that sessions that
+/// only ever end are not renewed in a circle.
+pub const SESSION_LASTED: Duration = secs(10);
 /// How much chance may lengthen a pause.
 pub const JITTER: f64 = 0.25;
 
@@ -110,6 +113,8 @@ pub enum ServerEvent {
         /// Why.
         error: String,
     },
+    /// The server ended the session that the connection belonged to, as it may at any time.
+    Expired,
     /// The time that the state waits for has come.
     Due,
     /// Somebody asks for an attempt now.
@@ -243,6 +248,27 @@ impl ServerState {
                 }
             }
 
+            (
+                Self::Ready {
+                    since,
+                    failures,
+                    cooldowns,
+                },
+                E::Expired,
+            ) if now.duration_since(since) >= SESSION_LASTED => {
+                let renewal = Attempt {
+                    failures,
+                    wait_until: Some(now),
+                    cooldowns,
+                    error: None,
+                };
+                (Self::Reconnecting(renewal), Some(Disconnect))
+            }
+            (ready @ Self::Ready { .. }, E::Expired) => {
+                let error = "the server ended the session".to_owned();
+                ready.step(E::Lost { error }, now, chance)
+            }
+
             (Self::Connecting(attempt), E::Due | E::Probe) if attempt.wait_until.is_some() => {
                 (Self::Connecting(attempt.running()), Some(Connect))
             }
@@ -279,7 +305,9 @@ impl ServerState {
                 | Self::Parked { .. }),
                 E::Connected,
             ) => (state, Some(Disconnect)),
-            (state, E::ConnectFailed { .. } | E::Lost { .. } | E::Due | E::Probe) => (state, None),
+            (state, E::ConnectFailed { .. } | E::Lost { .. } | E::Expired | E::Due | E::Probe) => {
+                (state, None)
+            }
         }
     }
 
@@ -482,6 +510,25 @@ mod tests {
     }
 
     #[test]
+    fn an_expired_session_is_renewed_at_once_unless_sessions_only_ever_end() {
+        let now = Instant::now();
+        let ready = ServerState::Ready {
+            since: now,
+            failures: 0,
+            cooldowns: 0,
+        };
+
+        let (lasted, effect) = ready
+            .clone()
+            .step(ServerEvent::Expired, now + SESSION_LASTED, 0.0);
+        assert_eq!(effect, Some(ServerEffect::Disconnect));
+        assert_eq!(lasted.due_at(), Some(now + SESSION_LASTED));
+
+        let (short, _) = ready.step(ServerEvent::Expired, now + secs(1), 0.0);
+        assert_eq!(short.due_at(), Some(now + secs(2)));
+    }
+
+    #[test]
     fn chance_only_lengthens_a_pause() {
         let now = Instant::now();
         let wait = |chance| {
@@ -530,6 +577,7 @@ mod tests {
             Just(ServerEvent::Connected),
             any::<bool>().prop_map(failed),
             Just(lost()),
+            Just(ServerEvent::Expired),
             Just(ServerEvent::Due),
             Just(ServerEvent::Probe),
             Just(ServerEvent::Close),

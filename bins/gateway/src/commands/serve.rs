@@ -10,7 +10,7 @@ use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
     sync::Mutex,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +24,8 @@ use crate::{
 
 /// How long a stdio client waits for a gateway that is just ending or starting.
 const TAKE_OVER: Duration = Duration::from_secs(15);
+/// How long the last answers may take to be written once a gateway has drained.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(place: &Place, args: ServeArgs) -> Result<ExitCode, Failure> {
     let (config, file) = place.load()?;
@@ -82,11 +84,18 @@ async fn serve_stdio(
 ) -> Result<ExitCode, Failure> {
     let dir = place.state_dir()?;
     let own: Mutex<Option<(Gateway, StateDir)>> = Mutex::new(None);
-    let (stop, _abort) = signals.watch();
+    let (stop, abort) = signals.watch();
     let serving = CancellationToken::new();
     let connect = async || {
+        if stop.is_cancelled() {
+            return Err(Failure::new(
+                Exit::Unavailable,
+                "draining",
+                anyhow!("the gateway is shutting down"),
+            ));
+        }
         let mut own = own.lock().await;
-        let found = find_gateway(place, &config, &dir, listen, &serving).await?;
+        let found = find_gateway(place, &config, &dir, listen, (&serving, &stop)).await?;
         match found {
             Found::Running(backend) => Ok(backend),
             Found::Own(gateway, claimed, backend) => {
@@ -95,12 +104,33 @@ async fn serve_stdio(
             }
         }
     };
-    let bridged = tokio::select! {
-        bridged = bridge(tokio::io::stdin(), tokio::io::stdout(), connect) => bridged,
-        () = stop.cancelled() => Ok(()),
+    let bridged = {
+        let bridging = bridge(tokio::io::stdin(), tokio::io::stdout(), connect);
+        tokio::pin!(bridging);
+        tokio::select! {
+            bridged = &mut bridging => bridged,
+            () = stop.cancelled() => {
+                let drained = async {
+                    if let Some((gateway, _)) = &*own.lock().await {
+                        gateway.drain(abort.cancelled()).await;
+                    }
+                };
+                // The bridge ends by itself when it has passed on the last answer.
+                tokio::select! {
+                    _ = &mut bridging => {}
+                    () = drained => {
+                        let _ = timeout(LAST_ANSWERS, &mut bridging).await;
+                    }
+                }
+                Ok(())
+            }
+        }
     };
-    serving.cancel();
+    stop.cancel();
     if let Some((gateway, _claimed)) = own.into_inner() {
+        // Other windows may be attached: what they have running is answered before they look for another gateway.
+        gateway.drain(abort.cancelled()).await;
+        serving.cancel();
         gateway.stop().await;
     }
     bridged.map(|()| ExitCode::SUCCESS)
@@ -118,12 +148,12 @@ async fn find_gateway(
     config: &Config,
     dir: &Utf8Path,
     listen: Option<SocketAddr>,
-    serving: &CancellationToken,
+    tokens: (&CancellationToken, &CancellationToken),
 ) -> Result<Found, Failure> {
     let until = Instant::now() + TAKE_OVER;
     loop {
         let held = match StateDir::claim(dir) {
-            Ok(claimed) => return become_gateway(place, config, claimed, listen, serving).await,
+            Ok(claimed) => return become_gateway(place, config, claimed, listen, tokens).await,
             Err(error @ ClaimError::Held { .. }) => error,
             Err(error) => return Err(refused(error)),
         };
@@ -150,7 +180,7 @@ async fn become_gateway(
     config: &Config,
     mut claimed: StateDir,
     listen: Option<SocketAddr>,
-    serving: &CancellationToken,
+    tokens: (&CancellationToken, &CancellationToken),
 ) -> Result<Found, Failure> {
     let listener = match listen {
         Some(listen) => Some(bind(listen).await?),
@@ -161,11 +191,12 @@ async fn become_gateway(
     let (ours, its) = tokio::io::duplex(256 * 1024);
     let (reader, writer) = tokio::io::split(its);
     let front = gateway.front().clone();
+    let (serving, stop) = tokens;
     let ended = serving.clone();
     tokio_util::task::TaskTracker::new()
         .spawn(async move { front.serve_pipe(reader, writer, ended).await });
     if let Some(listener) = listener {
-        gateway.serve_in_background(listener, serving.clone());
+        gateway.serve_in_background(listener, stop.clone());
     }
     let (reader, writer) = tokio::io::split(ours);
     Ok(Found::Own(gateway, claimed, Backend::new(reader, writer)))

@@ -113,7 +113,7 @@ where
     let pipe = PipeTransport::start(
         reader,
         writer,
-        options.max_message_bytes.clone(),
+        &options.max_message_bytes,
         changed,
         &options.tasks,
     );

@@ -59,7 +59,7 @@ impl PipeTransport {
     pub(super) fn start<R, W>(
         reader: R,
         writer: W,
-        limit: ByteLimit,
+        limit: &ByteLimit,
         tools_changed: watch::Sender<u64>,
         tasks: &TaskTracker,
     ) -> Self
@@ -225,12 +225,22 @@ impl Shared {
     fn take(&self, line: Line) {
         match line {
             Line::TooLong(head) => self.take_overlong(&head),
-            Line::Whole(bytes) => match Message::parse(bytes) {
+            Line::Whole(bytes) => match Message::parse(bytes.clone()) {
                 Ok(Message::Response(response)) => self.take_response(response),
                 Ok(Message::Notification(notification)) => self.take_notification(notification),
                 Ok(Message::Request(request)) => self.take_request(request),
-                Err(_) => self.skip(),
+                Err(error) => self.take_unreadable(&bytes, &error.to_string()),
             },
+        }
+    }
+
+    /// A line that is no message may still say which call it was meant for: that one fails at once.
+    fn take_unreadable(&self, line: &[u8], what: &str) {
+        let what = what.to_owned();
+        let known =
+            leading_id(line).is_some_and(|id| self.answer(id, Err(CallError::BadAnswer { what })));
+        if !known {
+            self.skip();
         }
     }
 

@@ -19,6 +19,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 
+use tokio_util::sync::CancellationToken;
+
 use super::HostEnvironment;
 
 /// How long a server may take to end itself after its input was closed.
@@ -76,6 +78,8 @@ pub(crate) struct Child {
     group: Option<Pid>,
     /// Becomes readable when the leader ends, without reaping it.
     watch: Option<AsyncFd<OwnedFd>>,
+    /// Cancelled when the process was ended.
+    gone: CancellationToken,
 }
 
 /// The ends of a child's pipes.
@@ -139,6 +143,7 @@ pub(crate) fn spawn(
                     process,
                     group,
                     watch,
+                    gone: CancellationToken::new(),
                 },
                 Pipes {
                     stdin,
@@ -213,6 +218,11 @@ impl Child {
         self.process.id()
     }
 
+    /// Returns what is cancelled once the process was ended.
+    pub(crate) fn gone(&self) -> CancellationToken {
+        self.gone.clone()
+    }
+
     /// Completes when the leader has ended, also where something that it started still holds its pipes open.
     ///
     /// # Cancel safety
@@ -273,5 +283,6 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+        self.gone.cancel();
     }
 }

@@ -1,15 +1,18 @@
 //! [`LogRing`]: the last lines that a server wrote to its standard error, private values masked.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use genlock_mcp::lines::{Line, LineReader};
 use parking_lot::Mutex;
-use tokio::io::AsyncRead;
+use tokio::{io::AsyncRead, time::sleep};
+use tokio_util::sync::CancellationToken;
 
 /// How many lines are kept.
 const LINES: usize = 200;
 /// The longest line that is kept, in bytes.
 const LONGEST: usize = 4 * 1024;
+/// How long the last words of a server are read after it has ended.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 /// What stands in the place of a private value.
 const MASK: &str = "[private]";
 /// Values shorter than this are too common to be masked, in bytes.
@@ -42,13 +45,25 @@ impl LogRing {
         self.lines.lock().iter().cloned().collect()
     }
 
-    /// Reads until the server closes its standard error. It is read whatever it writes: a full pipe would stop it.
-    pub(crate) async fn drain<R: AsyncRead + Unpin>(self, stderr: R) {
+    /// Reads until the server closes its standard error. It is read whatever it writes: a full pipe would stop it. Something
+    /// that it started may hold the pipe open for longer, so this ends a moment after the server is `gone` as well.
+    pub(crate) async fn drain<R: AsyncRead + Unpin>(self, stderr: R, gone: CancellationToken) {
         let mut reader = LineReader::new(stderr, LONGEST);
-        while let Ok(Some(line)) = reader.next().await {
+        let end = async {
+            gone.cancelled().await;
+            sleep(LAST_WORDS).await;
+        };
+        tokio::pin!(end);
+        loop {
+            let line = tokio::select! {
+                biased;
+                line = reader.next() => line,
+                () = &mut end => return,
+            };
             match line {
-                Line::Whole(bytes) => self.push(&bytes),
-                Line::TooLong(head) => self.push(&head),
+                Ok(Some(Line::Whole(bytes))) => self.push(&bytes),
+                Ok(Some(Line::TooLong(head))) => self.push(&head),
+                Ok(None) | Err(_) => return,
             }
         }
     }
@@ -86,17 +101,39 @@ mod tests {
         let mut text: String = (0..300).map(|n| format!("line {n}\n")).collect();
         text.push_str("auth sekret-token-2 failed, short stays\n");
 
-        ring.clone().drain(text.as_bytes()).await;
+        ring.clone()
+            .drain(text.as_bytes(), CancellationToken::new())
+            .await;
 
         let lines = ring.lines();
         assert_eq!((lines.len(), lines[0].as_str()), (LINES, "line 101"));
         assert_eq!(lines[LINES - 1], "auth [private] failed, short stays");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_pipe_that_something_else_holds_open_is_let_go_when_the_server_is_gone() {
+        let (mut writer, reader) = tokio::io::duplex(64);
+        let (ring, gone) = (LogRing::new([]), CancellationToken::new());
+        tokio::io::AsyncWriteExt::write_all(
+            &mut writer,
+            b"last words
+",
+        )
+        .await
+        .unwrap();
+        gone.cancel();
+
+        ring.clone().drain(reader, gone).await;
+
+        assert_eq!(ring.lines(), ["last words"]);
+    }
+
     #[tokio::test]
     async fn an_endless_line_is_cut() {
         let ring = LogRing::new([]);
-        ring.clone().drain("x".repeat(1_000_000).as_bytes()).await;
+        ring.clone()
+            .drain("x".repeat(1_000_000).as_bytes(), CancellationToken::new())
+            .await;
         assert!(ring.lines()[0].len() <= LONGEST);
     }
 }

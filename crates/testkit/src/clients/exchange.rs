@@ -11,7 +11,8 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 
 use super::{DEADLINE, answer::Answer, sse::Events, transcript::Transcript};
@@ -185,16 +186,32 @@ async fn read(
     Ok(())
 }
 
-/// Whether the text is a JSON-RPC response, or a batch of them.
+/// Whether the text is a JSON-RPC response, or a batch of them. No value is decoded: not every JSON number has a type.
 pub(crate) fn is_response(text: &str) -> bool {
-    let is_one = |value: &Value| {
-        value.get("result").is_some() || value.get("error").is_some_and(Value::is_object)
-    };
-    match serde_json::from_str::<Value>(text) {
-        Ok(Value::Array(all)) => all.iter().any(is_one),
-        Ok(value) => {
-            value.get("jsonrpc").is_some() && value.get("method").is_none() && is_one(&value)
-        }
-        Err(_) => false,
+    match serde_json::from_str::<Vec<Shape<'_>>>(text) {
+        Ok(all) => all.iter().any(Shape::has_outcome),
+        Err(_) => serde_json::from_str::<Shape<'_>>(text).is_ok_and(|message| {
+            message.jsonrpc.is_some() && message.method.is_none() && message.has_outcome()
+        }),
+    }
+}
+
+/// The members of a message that tell its kind.
+#[derive(Deserialize)]
+struct Shape<'a> {
+    #[serde(borrow)]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+impl Shape<'_> {
+    fn has_outcome(&self) -> bool {
+        let is_object = |error: &RawValue| error.get().starts_with('{');
+        self.result.is_some() || self.error.is_some_and(is_object)
     }
 }

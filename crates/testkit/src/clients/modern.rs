@@ -1,13 +1,17 @@
 //! A client of the era without handshakes, over HTTP.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use bytes::Bytes;
 use http::Method;
 use http_body_util::Full;
+use serde_json::value::RawValue;
 
 use super::{
     META, MODERN,
@@ -286,6 +290,7 @@ fn name_of(method: &str, params: &str) -> Option<String> {
         "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return None,
     };
-    let params: serde_json::Value = serde_json::from_str(params).ok()?;
-    params.get(member)?.as_str().map(str::to_owned)
+    // Only this member is decoded: not every JSON value beside it has a type here.
+    let params: BTreeMap<String, &RawValue> = serde_json::from_str(params).ok()?;
+    serde_json::from_str(params.get(member)?.get()).ok()
 }

@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     process::{Child, ChildStdin, Command},
@@ -308,11 +309,7 @@ impl StdioClient {
 
 /// The answer with this id; `None` where the stream ends first.
 pub(crate) async fn find_answer(transcript: &Transcript, id: &str) -> Option<Answer> {
-    let wanted: Value = serde_json::from_str(id).expect("an id is JSON");
-    let is_answer = |line: &str| {
-        is_response(line)
-            && serde_json::from_str::<Value>(line).is_ok_and(|message| message["id"] == wanted)
-    };
+    let is_answer = |line: &str| is_response(line) && id_of(line).as_deref() == Some(id);
     let line = transcript
         .find(DEADLINE, &format!("answer to {id}"), is_answer)
         .await?;
@@ -323,6 +320,18 @@ pub(crate) async fn find_answer(transcript: &Transcript, id: &str) -> Option<Ans
         .cloned()
         .collect();
     Some(Answer::of_line(line, notifications))
+}
+
+/// The id as written.
+fn id_of(line: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Shape<'a> {
+        // Not an `Option`, which would take `null` for an absent id.
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    let shape: Shape<'_> = serde_json::from_str(line).ok()?;
+    Some(shape.id.get().to_owned())
 }
 
 pub(crate) async fn read_lines(stream: impl AsyncRead + Unpin, transcript: Transcript) {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde::Deserialize;
 use tokio::sync::watch;
 
 /// The messages of one stream, in order, as they arrived. Clones share it.
@@ -126,6 +126,9 @@ impl Transcript {
 }
 
 pub(crate) fn method_of(message: &str) -> Option<String> {
-    let value: Value = serde_json::from_str(message).ok()?;
-    value.get("method")?.as_str().map(str::to_owned)
+    #[derive(Deserialize)]
+    struct Shape {
+        method: Option<String>,
+    }
+    serde_json::from_str::<Shape>(message).ok()?.method
 }
