@@ -19,9 +19,10 @@ use serde::Serialize;
 /// | types and tags | `wrong_type`, `unknown_tag`, `private_not_allowed` |
 /// | values | `out_of_range`, `unknown_value`, `empty_value`, `invalid_address`, `invalid_duration`, `invalid_header`, `invalid_host`, `invalid_name`, `invalid_origin`, `invalid_path`, `invalid_size`, `invalid_text`, `invalid_url`, `needs_auth` |
 /// | names of servers | `needs_prefix`, `duplicate_prefix` |
-/// | interpolation | `missing_variable`, `bad_reference`, `unknown_source`, `interpolation_not_allowed` |
+/// | interpolation | `missing_variable`, `missing_file`, `bad_reference`, `unknown_source`, `interpolation_not_allowed`, `file_not_allowed`, `file_unreadable`, `bad_env_file` |
+/// | what this version does | `not_served` (a warning, or an error where ignoring the key would grant more) |
 /// | the report itself | `too_many_findings` |
-/// | warnings | `private_in_argv`, `command_line` |
+/// | warnings | `private_in_argv`, `command_line`, `short_secret` |
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What kind of finding this is, such as `config.unknown_key`. Stable.
@@ -77,6 +78,11 @@ impl Findings {
     pub(crate) fn new(mut findings: Vec<Finding>) -> Self {
         findings.sort_by_key(|finding| (finding.line, finding.column));
         Self(findings)
+    }
+
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        Self::new(self.0)
     }
 
     /// Returns the findings one by one.

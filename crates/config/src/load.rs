@@ -9,9 +9,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use secrecy::zeroize::Zeroizing;
 
 use crate::{
-    decode,
+    decode::{self, Document, Unserved},
     finding::{Finding, Findings},
     model::Config,
+    private::PrivateValues,
+    sources::Sources,
     variables::Variables,
 };
 
@@ -28,6 +30,10 @@ pub struct Loaded {
     pub config: Config,
     /// Findings that are no errors, in the order of their places.
     pub warnings: Vec<Finding>,
+    /// Findings that make single servers unavailable, and nothing else: values in their
+    /// definitions that are not there. Those servers say so in
+    /// [`ServerDefinition::unavailable`](crate::ServerDefinition::unavailable).
+    pub unavailable: Vec<Finding>,
 }
 
 /// Why there is no config. Never holds a value of the file.
@@ -73,22 +79,31 @@ pub enum LoadError {
     Invalid(Findings),
 }
 
+/// Loads the config in the file `path`, whole: [`load_with`], where every server has to be
+/// available.
+///
+/// # Errors
+/// As [`load_with`]; and [`LoadError::Invalid`] where a server would be unavailable.
+pub fn load(path: &Utf8Path, variables: &Variables) -> Result<Loaded, LoadError> {
+    load_with(path, &Sources::from(variables.clone())).and_then(Loaded::whole)
+}
+
 /// Loads the config in the file `path`.
 ///
 /// Reads the file whole, once; a read that a writer got in between is repeated a few times.
-/// `variables` is what `${VAR}` may read.
+/// `sources` is what interpolation may read, beside files in the directory of `path`.
 ///
 /// # Errors
 /// [`LoadError::Invalid`] holds every finding of a file that could be read; the other variants
 /// say why it could not.
-pub fn load(path: &Utf8Path, variables: &Variables) -> Result<Loaded, LoadError> {
+pub fn load_with(path: &Utf8Path, sources: &Sources) -> Result<Loaded, LoadError> {
     for _ in 0..READS {
         if let Some(bytes) = read(path)? {
             let text = std::str::from_utf8(&bytes).map_err(|error| LoadError::NotUtf8 {
                 path: path.to_owned(),
                 offset: error.valid_up_to(),
             })?;
-            return parse(text, path, variables);
+            return parse_with(text, path, sources);
         }
     }
     Err(LoadError::Torn {
@@ -96,13 +111,11 @@ pub fn load(path: &Utf8Path, variables: &Variables) -> Result<Loaded, LoadError>
     })
 }
 
-/// Parses `text` as the config that stands in `file`.
-///
-/// `file` is named in findings and is not opened. Where it ends in `.json`, `text` is JSON, else
-/// YAML (which most JSON is as well). `variables` is what `${VAR}` may read.
+/// Parses `text` as the config that stands in `file`, whole: [`parse_with`], where every server
+/// has to be available.
 ///
 /// # Errors
-/// [`LoadError::Invalid`] with every finding, or [`LoadError::TooLarge`].
+/// As [`parse_with`]; and [`LoadError::Invalid`] where a server would be unavailable.
 ///
 /// # Examples
 /// ```
@@ -132,6 +145,65 @@ pub fn load(path: &Utf8Path, variables: &Variables) -> Result<Loaded, LoadError>
 /// # Ok::<(), LoadError>(())
 /// ```
 pub fn parse(text: &str, file: &Utf8Path, variables: &Variables) -> Result<Loaded, LoadError> {
+    parse_with(text, file, &Sources::from(variables.clone())).and_then(Loaded::whole)
+}
+
+/// Parses `text` as the config that stands in `file`.
+///
+/// `file` is named in findings and is not opened; its directory is what `${file:…}` and
+/// `env_file` may read beside the directories of `sources`. Where it ends in `.json`, `text` is
+/// JSON, else YAML (which most JSON is as well).
+///
+/// A value that is not there makes the server unavailable in whose definition it stands.
+/// Anywhere else it is an error.
+///
+/// # Errors
+/// [`LoadError::Invalid`] with every finding, or [`LoadError::TooLarge`].
+///
+/// # Examples
+/// ```
+/// use genlock_config::{Sources, Variables, parse_with};
+///
+/// let text = "mcp_servers: { a: { command: a, env: { T: '${TOKEN}' } }, b: { command: b } }";
+/// let loaded = parse_with(text, "genlock.yaml".into(), &Sources::new(Variables::empty()))?;
+///
+/// let reasons: Vec<_> = loaded.config.servers.values().map(|server| server.unavailable.as_deref()).collect();
+/// assert_eq!(reasons, [Some("missing TOKEN"), None]);
+/// assert_eq!(loaded.unavailable.len(), 1);
+/// assert!(loaded.whole().is_err());
+/// # Ok::<(), genlock_config::LoadError>(())
+/// ```
+pub fn parse_with(text: &str, file: &Utf8Path, sources: &Sources) -> Result<Loaded, LoadError> {
+    loaded(document(text, file, sources, Unserved::Report)?)
+}
+
+/// Parses a config without a look at which of its keys this version acts upon.
+///
+/// For tools that show or convert a config. One that is served has to come from
+/// [`parse_with`]: what this version would ignore may narrow what is granted.
+///
+/// # Errors
+/// As [`parse_with`].
+pub fn parse_schema(text: &str, file: &Utf8Path, sources: &Sources) -> Result<Loaded, LoadError> {
+    loaded(document(text, file, sources, Unserved::Ignore)?)
+}
+
+/// Returns the private values of a config by their pointers, as far as they can be read, also
+/// where the config is not valid.
+///
+/// For values of an earlier generation, which are only used where their fingerprints match.
+pub fn private_values_in(text: &str, file: &Utf8Path, sources: &Sources) -> PrivateValues {
+    let document = document(text, file, sources, Unserved::Ignore);
+    let config = document.ok().and_then(|document| document.config);
+    config.map_or_else(PrivateValues::empty, |config| config.private_values())
+}
+
+fn document(
+    text: &str,
+    file: &Utf8Path,
+    sources: &Sources,
+    unserved: Unserved,
+) -> Result<Document, LoadError> {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(LoadError::TooLarge {
             path: file.to_owned(),
@@ -139,13 +211,38 @@ pub fn parse(text: &str, file: &Utf8Path, variables: &Variables) -> Result<Loade
     }
     // Some editors write a byte order mark; it is no part of the document.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (config, findings) = decode::document(text, file, variables);
+    Ok(decode::document(text, file, sources, unserved))
+}
+
+fn loaded(document: Document) -> Result<Loaded, LoadError> {
+    let Document {
+        config,
+        findings,
+        unavailable,
+    } = document;
     match config {
-        Some(config) => Ok(Loaded {
+        Some(config) if !findings.has_errors() => Ok(Loaded {
             config,
             warnings: findings.into_vec(),
+            unavailable: unavailable.into_vec(),
         }),
-        None => Err(LoadError::Invalid(findings)),
+        _ => Err(LoadError::Invalid(findings.and(unavailable))),
+    }
+}
+
+// === impl Loaded ===
+
+impl Loaded {
+    /// Returns this where every server is available.
+    ///
+    /// # Errors
+    /// [`LoadError::Invalid`] with every finding, where one is not.
+    pub fn whole(self) -> Result<Self, LoadError> {
+        if self.unavailable.is_empty() {
+            return Ok(self);
+        }
+        let findings = [self.warnings, self.unavailable].concat();
+        Err(LoadError::Invalid(Findings::new(findings)))
     }
 }
 

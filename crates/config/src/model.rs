@@ -10,8 +10,14 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    keyword::keywords,
+    access::Auth,
+    free::Free,
+    sections::{
+        ConfigReload, Execution, Logging, Observability, ResourceUris, Retention, Shutdown,
+        ToolAccess, Validator, Worker,
+    },
     server::{ServerDefinition, ServerName, TransportDefinition},
+    text::Text,
 };
 
 /// A whole, valid configuration.
@@ -25,16 +31,55 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The servers by name, disabled ones included. Key `mcp_servers`.
     pub servers: BTreeMap<ServerName, ServerDefinition>,
-    /// How tools are shown. Key `tool_access`.
+    /// The database, else SQLite in the state directory. Key `store.url`.
+    pub store_url: Option<Text>,
+    /// By source, the toolsets and servers that a session of it gets. Key `platform_toolsets`.
+    pub platform_toolsets: BTreeMap<String, Vec<String>>,
+    /// The model that text turns run with: a mapping. Key `model`.
+    pub model: Option<Free>,
+    /// The terminal that text turns run with: a mapping. Key `terminal`.
+    pub terminal: Option<Free>,
+    /// How text turns are run: a mapping. Key `agent`.
+    pub agent: Option<Free>,
+    /// How tools are shown, and to whom. Key `tool_access`.
     pub tool_access: ToolAccess,
+    /// Who may call. Key `auth`.
+    pub auth: Auth,
     /// Limits of calls. Key `execution`.
     pub execution: Execution,
+    /// What is checked of each call, in this order. Key `interceptors.validators`.
+    pub validators: Vec<Validator>,
+    /// Whether a call is refused whose headers could not be checked against its schema. Key
+    /// `headers.param_validation.required`, default false.
+    pub param_validation_required: bool,
+    /// By tenant, the prefixes of the `ui://` resources that it may see. Key
+    /// `ui_resources.tenants.<tenant>.allowlist`.
+    pub ui_allowlists: BTreeMap<String, Vec<String>>,
+    /// How many handed-out `resource_link`s a tenant keeps. Key
+    /// `resource_links.max_per_tenant`, default 4096.
+    pub max_resource_links: u32,
+    /// Whether the URIs of resources name their server. Key `resources.uris`.
+    pub resource_uris: ResourceUris,
+    /// How changes of the file are seen. Key `config_reload`.
+    pub config_reload: ConfigReload,
+    /// The processes that run turns. Key `worker`.
+    pub worker: Worker,
     /// How the process ends. Key `shutdown`.
     pub shutdown: Shutdown,
+    /// How long calls in flight to a changed or removed server may take. Key `drain_s`,
+    /// default 300 s.
+    pub drain: Duration,
     /// How long the first listing waits for servers that still connect. Key `first_list_wait_s`.
     pub first_list_wait: Duration,
+    /// How long what is done is kept. Key `retention`.
+    pub retention: Retention,
     /// What is logged, and how. Key `logging`.
     pub logging: Logging,
+    /// Where traces are sent. Key `observability`.
+    pub observability: Observability,
+    /// The absolute directories below which a session may work; none is no limit. Key
+    /// `session_roots`.
+    pub session_roots: Vec<String>,
     /// `Host` headers that are accepted beside the listener's own, as `host` or `host:port`.
     pub allowed_hosts: Vec<String>,
     /// `Origin` headers that are accepted, as `scheme://host[:port]`.
@@ -51,85 +96,6 @@ pub struct ProfileId(String);
 #[error("a profile id is 1 to 64 of `a-z`, `0-9`, `_` and `-`, and starts with a letter or digit")]
 pub struct InvalidProfileId;
 
-/// How tools are shown to clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolAccess {
-    /// Which tools are listed. Default [`Surface::Both`].
-    pub surface: Surface,
-    /// The first part of the meta tools' names, `<meta_prefix>_call`. Default `genlock`.
-    pub meta_prefix: String,
-    /// When a tool's name carries its server's prefix. Default [`NameRule::Always`].
-    pub names: NameRule,
-}
-
-keywords! {
-    /// Which tools a client is shown.
-    Surface {
-        /// The tools of the servers.
-        Flat = "flat",
-        /// The meta tools, such as `genlock_call`.
-        Meta = "meta",
-        /// Both of them.
-        Both = "both",
-    }
-}
-
-keywords! {
-    /// When a tool's name carries its server's prefix.
-    NameRule {
-        /// Every tool is `prefix__tool`.
-        Always = "always",
-        /// A tool keeps its own name where no other has it.
-        Auto = "auto",
-        /// Every tool keeps its own name; a clash drops both.
-        Never = "never",
-    }
-}
-
-/// Limits of calls, over all servers. A server's definition may set its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Execution {
-    /// Calls in flight at once. Default 50.
-    pub max_concurrency: u32,
-    /// Calls in flight at once to one server that sets no limit of its own. Default 10.
-    pub default_mcp_server_concurrency: u32,
-    /// The largest answer taken from a server that sets no limit of its own, in bytes.
-    /// Default 32 MiB.
-    pub max_response_bytes: u64,
-}
-
-/// How the process ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shutdown {
-    /// How long calls in flight may take after the first signal. Key `drain_s`, default 20 s.
-    pub drain: Duration,
-}
-
-/// What is logged, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Logging {
-    /// The least important level that is logged. Default [`LogLevel::Info`].
-    pub level: LogLevel,
-    /// One JSON object a line in place of text. Default false.
-    pub json: bool,
-}
-
-keywords! {
-    /// How important a log line is.
-    LogLevel {
-        /// Something failed.
-        Error = "error",
-        /// Something may fail soon, or was answered in a lesser way.
-        Warn = "warn",
-        /// What an operator wants to see.
-        Info = "info",
-        /// What a developer wants to see.
-        Debug = "debug",
-        /// Everything.
-        Trace = "trace",
-    }
-}
-
 // === impl Config ===
 
 impl Default for Config {
@@ -139,11 +105,28 @@ impl Default for Config {
             profile: ProfileId::default(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8717)),
             servers: BTreeMap::new(),
+            store_url: None,
+            platform_toolsets: BTreeMap::new(),
+            model: None,
+            terminal: None,
+            agent: None,
             tool_access: ToolAccess::default(),
+            auth: Auth::default(),
             execution: Execution::default(),
+            validators: Vec::new(),
+            param_validation_required: false,
+            ui_allowlists: BTreeMap::new(),
+            max_resource_links: 4096,
+            resource_uris: ResourceUris::Rewrite,
+            config_reload: ConfigReload::default(),
+            worker: Worker::default(),
             shutdown: Shutdown::default(),
+            drain: Duration::from_secs(300),
             first_list_wait: Duration::from_secs(5),
+            retention: Retention::default(),
             logging: Logging::default(),
+            observability: Observability::default(),
+            session_roots: Vec::new(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
         }
@@ -206,44 +189,5 @@ impl Default for ProfileId {
 impl fmt::Display for ProfileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-// === impl ToolAccess, Execution, Shutdown, Logging ===
-
-impl Default for ToolAccess {
-    fn default() -> Self {
-        Self {
-            surface: Surface::Both,
-            meta_prefix: "genlock".to_owned(),
-            names: NameRule::Always,
-        }
-    }
-}
-
-impl Default for Execution {
-    fn default() -> Self {
-        Self {
-            max_concurrency: 50,
-            default_mcp_server_concurrency: 10,
-            max_response_bytes: 32 << 20,
-        }
-    }
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Self {
-            drain: Duration::from_secs(20),
-        }
-    }
-}
-
-impl Default for Logging {
-    fn default() -> Self {
-        Self {
-            level: LogLevel::Info,
-            json: false,
-        }
     }
 }

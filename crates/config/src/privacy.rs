@@ -2,7 +2,8 @@
 
 use crate::{template::Template, text::MARKER};
 
-/// A name that is one of these, or ends in `_` and one of these, names a private value.
+/// A name that is one of these, or ends in `_` and one of these, names a private value. Those
+/// of five letters and more need no `_` before them, as in `sslpassword`.
 const SECRET_WORDS: &[&str] = &[
     "access_key",
     "api_key",
@@ -33,7 +34,7 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     SECRET_WORDS
         .iter()
         .any(|word| match name.strip_suffix(word) {
-            Some(before) => before.is_empty() || before.ends_with('_'),
+            Some(before) => word.len() >= 5 || before.is_empty() || before.ends_with('_'),
             None => false,
         })
 }
@@ -71,14 +72,47 @@ pub(crate) fn is_secret_option(argument: &str) -> bool {
 /// `shown` is the template as written, with its defaults already hidden. Returns `None` where
 /// there is nothing to hide.
 pub(crate) fn redact_argument(shown: &str) -> Option<String> {
+    argument(shown, &mut hide)
+}
+
+/// Hides the userinfo and the secret-named query parameters of every URL in `shown`.
+///
+/// Returns `None` where there are none.
+pub(crate) fn redact_url(shown: &str) -> Option<String> {
+    url(shown, &mut hide)
+}
+
+/// Returns what [`redact_argument`] hides of a value.
+pub(crate) fn secrets_in_argument(value: &str) -> Vec<String> {
+    let mut secrets = Vec::new();
+    argument(value, &mut |part| keep(part, &mut secrets));
+    secrets
+}
+
+/// Returns what [`redact_url`] hides of a value.
+pub(crate) fn secrets_in_url(value: &str) -> Vec<String> {
+    let mut secrets = Vec::new();
+    url(value, &mut |part| keep(part, &mut secrets));
+    secrets
+}
+
+fn keep(part: &str, secrets: &mut Vec<String>) -> String {
+    secrets.push(part.to_owned());
+    MARKER.to_owned()
+}
+
+/// Makes the form of a part that may be shown.
+type Hide<'h> = &'h mut dyn FnMut(&str) -> String;
+
+fn argument(shown: &str, hide: Hide<'_>) -> Option<String> {
     let at = separators(shown, &['=', ':', ' ']).find(|&at| ends_in_secret_name(shown, at));
     let Some(at) = at else {
-        return redact_url(shown);
+        return url(shown, hide);
     };
     let (before, after) = shown.split_at(at + 1);
     let value = after.trim_start();
     let space = &after[..after.len() - value.len()];
-    let before = redact_url(before).unwrap_or_else(|| before.to_owned());
+    let before = url(before, hide).unwrap_or_else(|| before.to_owned());
     Some(format!("{before}{space}{}", hide(value)))
 }
 
@@ -102,10 +136,7 @@ fn ends_in_secret_name(text: &str, at: usize) -> bool {
     is_secret_name(name.trim_start_matches('-'))
 }
 
-/// Hides the userinfo and the secret-named query parameters of every URL in `shown`.
-///
-/// Returns `None` where there are none.
-pub(crate) fn redact_url(shown: &str) -> Option<String> {
+fn url(shown: &str, hide: Hide<'_>) -> Option<String> {
     let mut parts = shown.split("://");
     let mut redacted = parts.next()?.to_owned();
     let mut changed = false;
@@ -117,13 +148,13 @@ pub(crate) fn redact_url(shown: &str) -> Option<String> {
         let (authority, path) = part.split_at(end);
         match authority.rsplit_once('@') {
             Some((userinfo, host)) => {
-                let hidden: Vec<_> = split_outside_references(userinfo).map(hide).collect();
+                let hidden: Vec<_> = split_outside_references(userinfo).map(&mut *hide).collect();
                 redacted.push_str(&format!("{}@{host}", hidden.join(":")));
                 changed = true;
             }
             None => redacted.push_str(authority),
         }
-        let hidden = redact_query(path);
+        let hidden = query_of(path, hide);
         changed |= hidden.is_some();
         redacted.push_str(hidden.as_deref().unwrap_or(path));
     }
@@ -140,7 +171,7 @@ fn userinfo_end(part: &str, authority_end: usize) -> Option<usize> {
     (!authority.contains('@') && !is_port).then_some(at + 1)
 }
 
-fn redact_query(path: &str) -> Option<String> {
+fn query_of(path: &str, hide: Hide<'_>) -> Option<String> {
     let (before, query) = path.split_once('?')?;
     let (query, fragment) = match query.split_once('#') {
         Some((query, fragment)) => (query, Some(fragment)),
@@ -229,6 +260,9 @@ mod tests {
             "AWS_SECRET_ACCESS_KEY",
             "APIKEY",
             "credentials",
+            "sslpassword",
+            "csrftoken",
+            "GITHUB_PAT",
         ];
         let open = [
             "",
@@ -239,6 +273,7 @@ mod tests {
             "broken",
             "author",
             "path",
+            "compat",
         ];
 
         for name in secret {

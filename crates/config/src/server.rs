@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::Serialize;
 
-use crate::{keyword::keywords, text::Text};
+use crate::{free::Free, keyword::keywords, text::Text};
 
 /// The name of a server: a key of `mcp_servers`.
 ///
@@ -44,6 +44,82 @@ pub struct ServerDefinition {
     pub max_response_bytes: Option<u64>,
     /// For people.
     pub description: Option<String>,
+    /// Files that `env` was read from as well. Key `env_file`; their values stand in `env`.
+    pub env_files: Vec<String>,
+    /// How the gateway says who it is: a word, or settings. Key `auth`.
+    pub auth: Option<Free>,
+    /// Certificates of the connection. Key `tls`.
+    pub tls: Option<Tls>,
+    /// Whether it starts on first use only. Default false.
+    pub lazy: bool,
+    /// How long after its last call it is stopped; zero is never. Default zero.
+    pub idle_ttl: Duration,
+    /// How often an idle connection is tried; zero is never. Default 180 s.
+    pub keepalive_interval: Duration,
+    /// Who shares a connection. Default [`Scope::Shared`], in `front_door` [`Scope::Tenant`].
+    pub scope: Scope,
+    /// How its processes are held together. Default [`Containment::Auto`].
+    pub containment: Containment,
+    /// Which of its tools there are. Key `tools`, as a mapping.
+    pub tools: ToolRules,
+    /// What its tools look like before its first start. Key `tools`, as a list.
+    pub tool_definitions: Vec<serde_json::Value>,
+    /// By tenant, which of its tools there are; narrows [`Self::tools`]. Key
+    /// `tool_access.member.<tenant>`.
+    pub tenant_tools: BTreeMap<String, ToolRules>,
+    /// Whether its secrets are masked in what it answers. Default true.
+    pub mask: bool,
+    /// Whether what it says of its tools' effects is believed. Default false.
+    pub trust: bool,
+    /// Why it cannot be started, such as `missing TOKEN`: then some of its values are empty.
+    pub unavailable: Option<String>,
+}
+
+/// Certificates of a connection, by file.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Tls {
+    /// Certificates that are trusted beside the usual ones.
+    pub ca_file: Option<Text>,
+    /// The certificate that the gateway shows.
+    pub cert_file: Option<Text>,
+    /// The file of its key.
+    pub key_file: Option<Text>,
+}
+
+/// Which tools there are, by globs on the names that the server gives them. What is denied is
+/// denied, whatever is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ToolRules {
+    /// The tools that there are; `None` is all, an empty list none. Key `allow` or `include`.
+    pub allow: Option<Vec<String>>,
+    /// The tools that there are not. Key `deny` or `exclude`.
+    pub deny: Vec<String>,
+}
+
+keywords! {
+    /// Who shares a connection.
+    Scope {
+        /// Everyone.
+        Shared = "shared",
+        /// The callers of one tenant.
+        Tenant = "tenant",
+        /// One principal.
+        Principal = "principal",
+        /// One session.
+        Session = "session",
+    }
+}
+
+keywords! {
+    /// How the processes of a server are held together.
+    Containment {
+        /// As well as the system allows.
+        Auto = "auto",
+        /// By a process group of their own.
+        Group = "group",
+        /// By namespaces of their own, else it is not started.
+        Namespace = "namespace",
+    }
 }
 
 keywords! {
@@ -93,6 +169,8 @@ pub struct HttpDefinition {
     /// Headers by lower-case name: valid tokens, none reserved. The values are valid header
     /// values and always private.
     pub headers: BTreeMap<String, Text>,
+    /// Whether it speaks the older transport of server-sent events. Key `transport: sse`.
+    pub sse: bool,
 }
 
 // === impl ServerName ===
@@ -173,6 +251,34 @@ impl ServerDefinition {
             max_concurrency: None,
             max_response_bytes: None,
             description: None,
+            env_files: Vec::new(),
+            auth: None,
+            tls: None,
+            lazy: false,
+            idle_ttl: Duration::ZERO,
+            keepalive_interval: Duration::from_secs(180),
+            scope: Scope::Shared,
+            containment: Containment::Auto,
+            tools: ToolRules::default(),
+            tool_definitions: Vec::new(),
+            tenant_tools: BTreeMap::new(),
+            mask: true,
+            trust: false,
+            unavailable: None,
+        }
+    }
+}
+
+// === impl TransportDefinition ===
+
+impl TransportDefinition {
+    /// Returns the word for this kind of transport: `stdio`, `http`, `sse` or `builtin`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Stdio(_) => "stdio",
+            Self::Http(http) if http.sse => "sse",
+            Self::Http(_) => "http",
+            Self::Builtin => "builtin",
         }
     }
 }

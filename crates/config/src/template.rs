@@ -1,10 +1,10 @@
-//! Interpolation: `${VAR}`, `${env:VAR}`, `${VAR:-default}` and `$$`.
+//! Interpolation: `${VAR}`, `${env:VAR}`, `${file:PATH}`, `${…:-default}` and `$$`.
 //!
-//! One pass and no recursion: what a variable holds is never read as a template again.
+//! One pass and no recursion: what a variable or a file holds is never read as a template again.
 
 use secrecy::zeroize::Zeroizing;
 
-use crate::{text::MARKER, variables::Variables};
+use crate::{privacy, sources::FileFault, text::MARKER};
 
 /// A config string, taken apart.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,13 +18,25 @@ enum Piece<'t> {
     Reference(Reference<'t>),
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reference<'t> {
-    name: &'t str,
+    origin: Origin<'t>,
     /// Whether it was written `${env:…}`.
     explicit: bool,
     default: Option<&'t str>,
 }
+
+/// What a reference reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin<'t> {
+    /// The variable of this name.
+    Variable(&'t str),
+    /// The file at this path.
+    File(&'t str),
+}
+
+/// What an origin holds.
+pub(crate) type Found = Result<Option<Zeroizing<String>>, FileFault>;
 
 /// Why a string is no template. Names a variable at most, never a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,15 +47,25 @@ pub(crate) enum TemplateError {
     NotAReference,
     /// A default that holds a `${`.
     Nested,
-    /// `${file:…}`.
-    File,
     /// `${word:…}` with another word than `env` or `file`.
     UnknownSource,
 }
 
-/// Variables that are not set and have no default, in the order of their first use.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Missing<'t>(pub(crate) Vec<&'t str>);
+/// A template, filled in.
+pub(crate) struct Filled {
+    pub(crate) value: Zeroizing<String>,
+    /// What its references stand for that are secret by their names, or come from a file.
+    pub(crate) secrets: Vec<Zeroizing<String>>,
+}
+
+/// Why a template cannot be filled in: the origins, in the order of their first use.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unfilled<'t> {
+    /// Those that hold nothing, without a default.
+    pub(crate) missing: Vec<Origin<'t>>,
+    /// Files that may not be read.
+    pub(crate) refused: Vec<FileFault>,
+}
 
 // === impl Template ===
 
@@ -81,25 +103,34 @@ impl<'t> Template<'t> {
             .any(|piece| matches!(piece, Piece::Reference(_)))
     }
 
-    /// Fills in the variables.
-    pub(crate) fn fill(&self, variables: &Variables) -> Result<Zeroizing<String>, Missing<'t>> {
-        let mut value = Zeroizing::new(String::new());
-        let mut missing = Vec::new();
+    /// Fills in what `find` finds.
+    pub(crate) fn fill(&self, find: impl Fn(Origin<'t>) -> Found) -> Result<Filled, Unfilled<'t>> {
+        let mut filled = Filled {
+            value: Zeroizing::new(String::new()),
+            secrets: Vec::new(),
+        };
+        let mut unfilled = Unfilled::default();
         for piece in &self.0 {
             match piece {
-                Piece::Literal(literal) => value.push_str(literal),
-                Piece::Dollar => value.push('$'),
-                Piece::Reference(reference) => match reference.value(variables) {
-                    Some(filled) => value.push_str(filled),
-                    None if missing.contains(&reference.name) => {}
-                    None => missing.push(reference.name),
+                Piece::Literal(literal) => filled.value.push_str(literal),
+                Piece::Dollar => filled.value.push('$'),
+                Piece::Reference(reference) => match reference.value(find(reference.origin)) {
+                    Ok(Some(value)) => {
+                        filled.value.push_str(&value);
+                        if reference.origin.is_secret() {
+                            filled.secrets.push(value);
+                        }
+                    }
+                    Ok(None) if unfilled.missing.contains(&reference.origin) => {}
+                    Ok(None) => unfilled.missing.push(reference.origin),
+                    Err(fault) => unfilled.refused.push(fault),
                 },
             }
         }
-        if missing.is_empty() {
-            Ok(value)
+        if unfilled == Unfilled::default() {
+            Ok(filled)
         } else {
-            Err(Missing(missing))
+            Err(unfilled)
         }
     }
 
@@ -157,13 +188,13 @@ impl<'t> Reference<'t> {
         let (explicit, name) = match head.split_once(':') {
             None => (false, head),
             Some(("env", name)) => (true, name),
-            Some(("file", _)) => return Err(TemplateError::File),
+            Some(("file", path)) => return Self::file(path, default),
             Some((source, _)) if is_variable(source) => return Err(TemplateError::UnknownSource),
             Some(_) => return Err(TemplateError::NotAReference),
         };
         if is_variable(name) {
             Ok(Self {
-                name,
+                origin: Origin::Variable(name),
                 explicit,
                 default,
             })
@@ -172,20 +203,37 @@ impl<'t> Reference<'t> {
         }
     }
 
-    // As in a shell, `:-` also stands in for a variable that is set to nothing.
-    fn value<'v>(&self, variables: &'v Variables) -> Option<&'v str>
-    where
-        't: 'v,
-    {
-        match (variables.get(self.name), self.default) {
-            (None | Some(""), Some(default)) => Some(default),
-            (value, _) => value,
+    fn file(path: &'t str, default: Option<&'t str>) -> Result<Self, TemplateError> {
+        if path.trim().is_empty() || path.contains(char::is_control) {
+            return Err(TemplateError::NotAReference);
         }
+        Ok(Self {
+            origin: Origin::File(path),
+            explicit: false,
+            default,
+        })
+    }
+
+    // As in a shell, `:-` also stands in for a variable that is set to nothing.
+    fn value(&self, found: Found) -> Found {
+        let found = found?;
+        Ok(match (found, self.default) {
+            (None, Some(default)) => Some(Zeroizing::new(default.to_owned())),
+            (Some(value), Some(default)) if value.is_empty() => {
+                Some(Zeroizing::new(default.to_owned()))
+            }
+            (found, _) => found,
+        })
     }
 
     fn show(&self, shown: &mut String) {
-        shown.push_str(if self.explicit { "${env:" } else { "${" });
-        shown.push_str(self.name);
+        let (start, name) = match self.origin {
+            Origin::Variable(name) if self.explicit => ("${env:", name),
+            Origin::Variable(name) => ("${", name),
+            Origin::File(path) => ("${file:", path),
+        };
+        shown.push_str(start);
+        shown.push_str(name);
         if let Some(default) = self.default {
             shown.push_str(":-");
             if !default.is_empty() {
@@ -193,6 +241,18 @@ impl<'t> Reference<'t> {
             }
         }
         shown.push('}');
+    }
+}
+
+// === impl Origin ===
+
+impl Origin<'_> {
+    /// Says whether what it holds is secret by what it is called.
+    fn is_secret(self) -> bool {
+        match self {
+            Self::Variable(name) => privacy::is_secret_name(name),
+            Self::File(_) => true,
+        }
     }
 }
 
@@ -208,17 +268,27 @@ fn is_variable(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn variables() -> Variables {
-        let pairs = [("A", "1"), ("B_2", "two"), ("EMPTY", ""), ("LOOP", "${A}")];
-        Variables::from(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())))
+    fn find(origin: Origin<'_>) -> Found {
+        let value = match origin {
+            Origin::Variable("A") => "1",
+            Origin::Variable("B_2") => "two",
+            Origin::Variable("EMPTY") => "",
+            Origin::Variable("LOOP") => "${A}",
+            Origin::Variable("A_TOKEN") => "t",
+            Origin::File("/f") => "from file",
+            Origin::File("/refused") => return Err(FileFault::NotAllowed),
+            Origin::Variable(_) | Origin::File(_) => return Ok(None),
+        };
+        Ok(Some(Zeroizing::new(value.to_owned())))
+    }
+
+    fn fill(text: &str) -> Filled {
+        let filled = Template::parse(text).unwrap().fill(find);
+        filled.unwrap_or_else(|unfilled| panic!("{text}: {unfilled:?}"))
     }
 
     fn filled(text: &str) -> String {
-        Template::parse(text)
-            .unwrap()
-            .fill(&variables())
-            .unwrap()
-            .to_string()
+        fill(text).value.to_string()
     }
 
     #[test]
@@ -241,6 +311,8 @@ mod tests {
             ("$$${A}", "$1"),
             ("a$b $ c$", "a$b $ c$"),
             ("${A}}", "1}"),
+            ("<${file:/f}>", "<from file>"),
+            ("${file:/none:-d}", "d"),
         ];
 
         for (text, expected) in cases {
@@ -259,7 +331,8 @@ mod tests {
             ("${env:}", TemplateError::NotAReference),
             ("${A-x}", TemplateError::NotAReference),
             ("${A:-${B_2}}", TemplateError::Nested),
-            ("${file:/run/secrets/x}", TemplateError::File),
+            ("${file:}", TemplateError::NotAReference),
+            ("${file:a\nb}", TemplateError::NotAReference),
             ("${input:key}", TemplateError::UnknownSource),
         ];
 
@@ -269,23 +342,42 @@ mod tests {
     }
 
     #[test]
-    fn every_missing_variable_is_named_once() {
-        let template = Template::parse("${X}${Y:-1}${Z}${X}").unwrap();
+    fn every_missing_origin_is_named_once() {
+        let template = Template::parse("${X}${Y:-1}${Z}${X}${file:/x}${file:/refused:-d}").unwrap();
 
-        assert_eq!(template.fill(&variables()), Err(Missing(vec!["X", "Z"])));
+        let Err(unfilled) = template.fill(find) else {
+            panic!("filled")
+        };
+
+        let missing = [
+            Origin::Variable("X"),
+            Origin::Variable("Z"),
+            Origin::File("/x"),
+        ];
+        assert_eq!(unfilled.missing, missing);
+        assert_eq!(unfilled.refused, [FileFault::NotAllowed]);
+    }
+
+    #[test]
+    fn what_secret_named_references_and_files_stand_for_is_kept_apart() {
+        let filled = fill("Bearer ${A_TOKEN}${A}${file:/f}${MY_SECRET:-dflt}");
+
+        let secrets: Vec<_> = filled.secrets.iter().map(|text| text.as_str()).collect();
+        assert_eq!(secrets, ["t", "from file", "dflt"]);
     }
 
     #[test]
     fn shown_forms_keep_references_and_hide_defaults() {
-        let template = Template::parse("Bearer $$ ${env:A:-d3fault}/${B_2}${C:-}").unwrap();
+        let template =
+            Template::parse("Bearer $$ ${env:A:-d3fault}/${B_2}${C:-}${file:/f}").unwrap();
 
         assert_eq!(
             template.shown(),
-            "Bearer $$ ${env:A:-[private]}/${B_2}${C:-}"
+            "Bearer $$ ${env:A:-[private]}/${B_2}${C:-}${file:/f}"
         );
         assert_eq!(
             template.shown_references(),
-            "[private]${env:A:-[private]}[private]${B_2}${C:-}"
+            "[private]${env:A:-[private]}[private]${B_2}${C:-}${file:/f}"
         );
     }
 }

@@ -1,7 +1,23 @@
 //! What a session may run, as pure values and functions: generations, their differences, picks and selections.
 //!
-//! Nothing here reads a clock, a file or a database. See `docs/architecture.md`.
+//! Owns what a generation is ([`Generation`]: a [`Snapshot`] of a config and an [`Overlay`] of revocations), what
+//! changed between two ([`diff()`]), and whether a candidate becomes the next one ([`Plan`]).
+//!
+//! Invariants, above all the absences:
+//! - Nothing here reads a clock, a file or a database; times and keys are passed in. See `docs/architecture.md`.
+//! - Only [`Generation::config`] holds private values. Everything else may be stored, shown and logged.
 
+mod changes;
 mod generation;
+mod identity;
+mod overlay;
+mod plan;
+mod pointer;
+mod snapshot;
 
-pub use generation::{Actor, Cause, GenerationDigest, GenerationNumber};
+pub use changes::{Changes, SectionChange, ServerChange, ServerChanges, diff};
+pub use generation::Generation;
+pub use identity::{Actor, Cause, GenerationDigest, GenerationNumber};
+pub use overlay::{Overlay, Revocation, RevocationKind};
+pub use plan::{Decision, Plan, Refusal, pending_restart};
+pub use snapshot::{Snapshot, StoredSnapshotError};

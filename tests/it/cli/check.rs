@@ -12,7 +12,7 @@ mcp_servers:
     command: x
     timeout: CANARY
     timeout: 5
-    env: { TOKEN: \"${NOPE}\", SECRET: CANARY }
+    env: { TOKEN: \"${NOPE}\", SECRET: CANARY-VALUE }
     args: [\"${HOME}\"]
   b: { command: x, enabled: CANARY }
 logging: { level: CANARY }

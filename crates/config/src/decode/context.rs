@@ -1,13 +1,18 @@
-//! What every decoder needs: a place to report to, and the variables.
+//! What every decoder needs: a place to report to, and what interpolation reads.
 
-use std::{cell::RefCell, fmt::Display};
+use std::{
+    cell::{Cell, RefCell},
+    fmt::Display,
+};
 
 use camino::Utf8Path;
 
 use crate::{
     finding::{Finding, Findings, Severity},
+    private::{PrivateValue, PrivateValues},
+    sections::Mode,
+    sources::Files,
     tree::Place,
-    variables::Variables,
 };
 
 /// Findings of one file beyond this many are only counted.
@@ -16,14 +21,34 @@ const MAX_FINDINGS: usize = 200;
 /// One run over one document.
 pub(crate) struct Context<'c> {
     file: &'c Utf8Path,
-    pub(crate) variables: &'c Variables,
+    input: Input<'c>,
+    /// The mode that the document sets, once it was read.
+    pub(crate) mode: Cell<Mode>,
     reported: RefCell<Reported>,
+    /// What the server that is read misses; `None` outside of one.
+    missing: RefCell<Option<Vec<String>>>,
+}
+
+/// Where the texts of a document come from.
+pub(crate) enum Input<'c> {
+    /// They are written by people, and filled in from here.
+    Written(Files<'c>),
+    /// They are a redacted form, and these are the private ones.
+    Restored(&'c PrivateValues),
 }
 
 #[derive(Default)]
 struct Reported {
     findings: Vec<Finding>,
     more: usize,
+    /// What makes a server unavailable, and nothing else.
+    unavailable: Vec<Finding>,
+}
+
+/// What was found in one document.
+pub(crate) struct Outcome {
+    pub(crate) findings: Findings,
+    pub(crate) unavailable: Findings,
 }
 
 /// A finding that does not know its file yet.
@@ -39,12 +64,60 @@ pub(crate) struct Report {
 // === impl Context ===
 
 impl<'c> Context<'c> {
-    pub(crate) fn new(file: &'c Utf8Path, variables: &'c Variables) -> Self {
+    pub(crate) fn new(file: &'c Utf8Path, input: Input<'c>) -> Self {
         Self {
             file,
-            variables,
+            input,
+            mode: Cell::new(Mode::Egress),
             reported: RefCell::default(),
+            missing: RefCell::default(),
         }
+    }
+
+    /// Returns what texts are filled in from, unless nothing is.
+    pub(crate) fn files(&self) -> Option<&Files<'c>> {
+        match &self.input {
+            Input::Written(files) => Some(files),
+            Input::Restored(_) => None,
+        }
+    }
+
+    /// Says whether the document is a redacted form.
+    pub(crate) fn is_restored(&self) -> bool {
+        matches!(self.input, Input::Restored(_))
+    }
+
+    /// Returns the private value of a redacted form at `pointer`.
+    pub(crate) fn restored(&self, pointer: &str) -> Option<&PrivateValue> {
+        match &self.input {
+            Input::Written(_) => None,
+            Input::Restored(private) => private.get(pointer),
+        }
+    }
+
+    /// Runs `decode` for a server, and returns what that server misses beside the result.
+    pub(crate) fn in_server<T>(&self, decode: impl FnOnce() -> T) -> (T, Vec<String>) {
+        *self.missing.borrow_mut() = Some(Vec::new());
+        let decoded = decode();
+        (decoded, self.missing.take().unwrap_or_default())
+    }
+
+    /// Reports that something is not there that a value needs. Inside of a server, that server
+    /// is unavailable then; says whether it is.
+    pub(crate) fn report_missing(&self, what: &str, report: Report) -> bool {
+        let mut missing = self.missing.borrow_mut();
+        let Some(missing) = missing.as_mut() else {
+            self.report(report);
+            return false;
+        };
+        if !missing.iter().any(|known| known == what) {
+            missing.push(what.to_owned());
+        }
+        let unavailable = &mut self.reported.borrow_mut().unavailable;
+        if unavailable.len() < MAX_FINDINGS {
+            unavailable.push(report.into_finding(self.file));
+        }
+        true
     }
 
     pub(crate) fn report(&self, report: Report) {
@@ -72,8 +145,12 @@ impl<'c> Context<'c> {
         self.reported.borrow_mut().more += more;
     }
 
-    pub(crate) fn into_findings(self) -> Findings {
-        let Reported { mut findings, more } = self.reported.into_inner();
+    pub(crate) fn into_outcome(self) -> Outcome {
+        let Reported {
+            mut findings,
+            more,
+            unavailable,
+        } = self.reported.into_inner();
         if more > 0 {
             let places = findings
                 .iter()
@@ -85,7 +162,10 @@ impl<'c> Context<'c> {
             let report = Report::warning("config.too_many_findings", last, "", message);
             findings.push(report.into_finding(self.file));
         }
-        Findings::new(findings)
+        Outcome {
+            findings: Findings::new(findings),
+            unavailable: Findings::new(unavailable),
+        }
     }
 }
 

@@ -6,13 +6,14 @@ use ::http::{HeaderName, HeaderValue};
 
 use super::{
     context::Report,
-    keys::server as keys,
     path::Path,
     section::{Field, Section},
     text::Privacy,
     url,
 };
 use crate::{
+    privacy,
+    schema::server as keys,
     server::HttpDefinition,
     text::Text,
     tree::{Entry, Place},
@@ -35,19 +36,33 @@ pub(crate) fn decode(server: &Section<'_>) -> Option<HttpDefinition> {
     Some(HttpDefinition {
         url,
         headers: headers.unwrap_or_default(),
+        sse: false,
     })
 }
 
 fn address(field: Field<'_>) -> Option<Text> {
     let address = field.some_text(Privacy::Url)?;
-    if let Some(fault) = url::fault(address.expose()) {
-        field.error("config.invalid_url", fault);
-        return None;
+    match url::fault(address.expose()) {
+        Some(fault) if !address.is_missing() => {
+            field.error("config.invalid_url", fault);
+            None
+        }
+        _ => Some(address),
     }
-    Some(address)
 }
 
 fn headers(field: Field<'_>) -> BTreeMap<String, Text> {
+    header_map(&field, |name| {
+        name.starts_with("mcp-") || RESERVED_HEADERS.contains(&name)
+    })
+}
+
+/// Takes headers of requests that are none of the protocol.
+pub(crate) fn any_headers(field: &Field<'_>) -> BTreeMap<String, Text> {
+    header_map(field, |name| RESERVED_HEADERS.contains(&name))
+}
+
+fn header_map(field: &Field<'_>, reserved: impl Fn(&str) -> bool) -> BTreeMap<String, Text> {
     field.refuse_tag(false);
     let mut headers = BTreeMap::new();
     let mut places = BTreeMap::<String, Place>::new();
@@ -58,8 +73,8 @@ fn headers(field: Field<'_>) -> BTreeMap<String, Text> {
                 .context
                 .report(Report::error(code, entry.key_place, path, message));
         };
-        let value = header_value(&field, entry, &path);
-        let name = match header_name(&entry.key) {
+        let value = header_value(field, entry, &path);
+        let name = match header_name(&entry.key, &reserved) {
             Ok(name) => name,
             Err(message) => {
                 error("config.invalid_header", message.to_owned());
@@ -82,7 +97,8 @@ fn headers(field: Field<'_>) -> BTreeMap<String, Text> {
 
 fn header_value(headers: &Field<'_>, entry: &Entry, path: &Path<'_>) -> Option<Text> {
     let field = Field::new(headers.context, &entry.node, path);
-    let value = field.text(Privacy::Whole)?;
+    let secret = privacy::is_secret_name(&entry.key);
+    let value = field.text(Privacy::Whole { secret })?;
     if HeaderValue::from_str(value.expose()).is_err() {
         field.error(
             "config.invalid_header",
@@ -93,12 +109,12 @@ fn header_value(headers: &Field<'_>, entry: &Entry, path: &Path<'_>) -> Option<T
     Some(value)
 }
 
-fn header_name(written: &str) -> Result<String, &'static str> {
+fn header_name(written: &str, reserved: impl Fn(&str) -> bool) -> Result<String, &'static str> {
     let Ok(name) = HeaderName::from_bytes(written.as_bytes()) else {
         return Err("expected a header's name: letters, digits and `-`");
     };
     let name = name.as_str();
-    if name.starts_with("mcp-") || RESERVED_HEADERS.contains(&name) {
+    if reserved(name) {
         return Err("a header that the protocol sets cannot be set here");
     }
     Ok(name.to_owned())

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::private::push_token;
+
 /// Where a decoder stands in the document, from the root down.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path<'p> {
@@ -19,6 +21,19 @@ impl<'p> Path<'p> {
     /// Returns the path of the entry `key` below this one.
     pub(crate) fn key(&'p self, key: &'p str) -> Path<'p> {
         Path::Key(self, key)
+    }
+
+    /// Returns the JSON pointer of this path.
+    pub(crate) fn pointer(&self) -> String {
+        match self {
+            Path::Root => String::new(),
+            Path::Key(parent, key) => {
+                let mut pointer = parent.pointer();
+                push_token(&mut pointer, key);
+                pointer
+            }
+            Path::Item(parent, index) => format!("{}/{index}", parent.pointer()),
+        }
     }
 
     /// Returns the path of an item below this one.
@@ -81,5 +96,10 @@ mod tests {
         for (path, expected) in cases {
             assert_eq!(path, expected);
         }
+        let odd = servers.key("com.acme/x~");
+        assert_eq!(
+            odd.key("args").item(2).pointer(),
+            "/mcp_servers/com.acme~1x~0/args/2"
+        );
     }
 }

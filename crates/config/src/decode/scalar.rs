@@ -21,6 +21,17 @@ impl Field<'_> {
         self.open_text(expected)
     }
 
+    /// Like [`Field::label`], for what must not be empty or hold control characters.
+    pub(crate) fn name(&self, expected: &str) -> Option<String> {
+        let name = self.label(expected)?;
+        if name.is_empty() || name.chars().any(char::is_control) {
+            let message = format!("expected {expected}, not empty and without control characters");
+            self.error("config.invalid_name", message);
+            return None;
+        }
+        Some(name.to_owned())
+    }
+
     /// Takes this value as text in which no `${…}` may stand.
     pub(crate) fn open_text(&self, expected: &str) -> Option<&str> {
         self.refuse_tag(false);
@@ -39,7 +50,8 @@ impl Field<'_> {
         self.error_with(
             "config.interpolation_not_allowed",
             "`${…}` is not read here",
-            "it may stand in `command`, `args`, `env`, `headers`, `url` and `cwd`",
+            "it may stand in `command`, `args`, `env`, `headers`, `url`, `cwd`, a server's `auth` and `tls`, \
+             `store.url`, `model`, `agent`, `terminal` and `observability`",
         );
     }
 

@@ -1,11 +1,15 @@
 //! A mapping with a known set of keys.
 
+use std::collections::BTreeMap;
+
 use super::{
     context::{Context, Report},
-    keys::Key,
     path::{Path, segment},
 };
-use crate::tree::{Entry, Node, Place, Tag, Value};
+use crate::{
+    schema::Key,
+    tree::{Entry, Node, Place, Tag, Value},
+};
 
 /// A value and where it stands.
 #[derive(Clone, Copy)]
@@ -90,7 +94,7 @@ impl<'n> Field<'n> {
             Tag::Private => self.error_with(
                 "config.private_not_allowed",
                 "`!private` has no meaning here",
-                "it marks values in `command`, `args`, `env`, `headers`, `url` and `cwd`",
+                "it marks values in which `${…}` is read, such as those of `env` and `headers`",
             ),
             Tag::Unknown => self.error_with(
                 "config.unknown_tag",
@@ -132,8 +136,37 @@ impl<'n> Field<'n> {
         }
     }
 
+    /// Takes this value as a mapping from names that people choose.
+    pub(crate) fn names<T>(
+        &self,
+        expected: &str,
+        decode: impl Fn(&Field<'_>) -> T,
+    ) -> BTreeMap<String, T> {
+        let mut values = BTreeMap::new();
+        for entry in self.entries(expected) {
+            let path = self.path.key(&entry.key);
+            let field = Field::new(self.context, &entry.node, &path);
+            if entry.key.is_empty() || entry.key.chars().any(char::is_control) {
+                let message = "expected a name without control characters";
+                let place = entry.key_place;
+                let report = Report::error("config.invalid_name", place, path, message);
+                self.context.report(report);
+            }
+            if entry.key.contains("${") {
+                field.refuse_interpolation();
+            }
+            values.insert(entry.key.clone(), decode(&field));
+        }
+        values
+    }
+
     /// Takes this value as a section with the keys `known`, and reports all other keys.
     pub(crate) fn section(&self, known: &'static [Key]) -> Section<'n> {
+        self.section_with(known, &[])
+    }
+
+    /// Like [`Field::section`], with keys of text that stand in a redacted form only.
+    pub(crate) fn section_with(&self, known: &'static [Key], extra: &[&str]) -> Section<'n> {
         self.refuse_tag(false);
         let entries = self.entries("a mapping");
         let section = Section {
@@ -142,7 +175,7 @@ impl<'n> Field<'n> {
             place: self.node.place,
             entries,
         };
-        section.check_keys(known);
+        section.check_keys(known, extra);
         section
     }
 }
@@ -194,6 +227,20 @@ impl<'n> Section<'n> {
         }
     }
 
+    /// Returns the text of a key that stands in a redacted form only.
+    pub(crate) fn extra(&self, key: &str) -> Option<&str> {
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        let text = entry.node.value.as_text();
+        text.filter(|_| self.context.is_restored())
+    }
+
+    /// Says whether this is the redacted form of the server inside the process.
+    pub(crate) fn is_builtin(&self) -> bool {
+        let transport = self.entry(crate::schema::server::TRANSPORT);
+        let word = transport.and_then(|entry| entry.node.value.as_text());
+        word == Some("builtin") && self.context.is_restored()
+    }
+
     /// Says whether `key` is there.
     pub(crate) fn has(&self, key: Key) -> bool {
         self.entry(key).is_some()
@@ -218,11 +265,13 @@ impl<'n> Section<'n> {
         self.entries.iter().find(|entry| key.is(&entry.key))
     }
 
-    fn check_keys(&self, known: &'static [Key]) {
+    fn check_keys(&self, known: &'static [Key], extra: &[&str]) {
         let mut seen = Vec::<(Key, &Entry)>::new();
         for entry in self.entries {
             let Some(&key) = known.iter().find(|key| key.is(&entry.key)) else {
-                self.unknown_key(entry, known);
+                if !extra.contains(&entry.key.as_str()) {
+                    self.unknown_key(entry, known);
+                }
                 continue;
             };
             match seen.iter().find(|(other, _)| other.name == key.name) {

@@ -1,23 +1,26 @@
 //! One entry of `mcp_servers`.
 
-use std::{ops::RangeInclusive, time::Duration};
-
 use super::{
     context::{Context, Report},
-    keys::server as keys,
     path::Path,
     section::{Field, Section},
-    top::{CONCURRENCY, RESPONSE_BYTES},
-    transport,
+    stdio,
+    text::Privacy,
+    tools, transport,
 };
 use crate::{
-    server::{ProtocolChoice, ServerDefinition, ServerName, TransportDefinition, is_prefix},
+    canonical::UNAVAILABLE,
+    free::Free,
+    schema::{limits, server as keys, tls},
+    sections::Mode,
+    server::{
+        Containment, ProtocolChoice, Scope, ServerDefinition, ServerName, Tls, TransportDefinition,
+        is_prefix,
+    },
+    text::Text,
     tree::{Entry, Value},
 };
 
-const CONNECT_TIMEOUT: RangeInclusive<Duration> =
-    Duration::from_millis(100)..=Duration::from_secs(600);
-const TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 const PREFIX_RULE: &str = "1 to 32 of `a-z`, `0-9`, `_` and `-`, starting with a letter or digit, without `__` and not ending in `_`";
 
 /// What could be read of one server.
@@ -37,15 +40,26 @@ pub(crate) fn decode(context: &Context<'_>, entry: &Entry, path: &Path<'_>) -> D
             definition: None,
         };
     }
-    let section = field.section(keys::ALL).at(entry.key_place);
+    let extra: &[&str] = match context.is_restored() {
+        true => &[UNAVAILABLE],
+        false => &[],
+    };
+    let section = field.section_with(keys::ALL, extra).at(entry.key_place);
     let name = name(context, entry, path);
     let prefix = prefix(context, entry, path, &section);
-    let transport = transport::decode(&section);
-    let mut definition = ServerDefinition::new(
-        name.clone().unwrap_or_else(ServerName::demo),
-        transport.clone().unwrap_or(TransportDefinition::Builtin),
-    );
-    decode_rest(&section, &mut definition);
+    let ((transport, mut definition), missing) = context.in_server(|| {
+        let transport = transport::decode(&section);
+        let mut definition = ServerDefinition::new(
+            name.clone().unwrap_or_else(ServerName::demo),
+            transport.clone().unwrap_or(TransportDefinition::Builtin),
+        );
+        decode_rest(&section, context.mode.get(), &mut definition);
+        (transport, definition)
+    });
+    definition.unavailable = match &missing[..] {
+        [] => section.extra(UNAVAILABLE).map(str::to_owned),
+        missing => Some(format!("missing {}", missing.join(", "))),
+    };
     let complete = name.is_some() && transport.is_some();
     match &prefix {
         Some(prefix) if complete => {
@@ -62,25 +76,75 @@ pub(crate) fn decode(context: &Context<'_>, entry: &Entry, path: &Path<'_>) -> D
     }
 }
 
-fn decode_rest(section: &Section<'_>, server: &mut ServerDefinition) {
+fn decode_rest(section: &Section<'_>, mode: Mode, server: &mut ServerDefinition) {
     section.set(keys::ENABLED, &mut server.enabled, |field| field.boolean());
     section.set(
         keys::CONNECT_TIMEOUT,
         &mut server.connect_timeout,
-        |field| field.duration(CONNECT_TIMEOUT),
+        |field| field.duration(limits::CONNECT_TIMEOUT),
     );
     section.set(keys::TIMEOUT, &mut server.timeout, |field| {
-        field.duration(TIMEOUT)
+        field.duration(limits::TIMEOUT)
     });
     section.set(keys::PROTOCOL, &mut server.protocol, |field| {
         field.word(ProtocolChoice::WORDS, ProtocolChoice::from_word)
     });
-    server.max_concurrency = section.get(keys::MAX_CONCURRENCY, |field| field.count(CONCURRENCY));
-    server.max_response_bytes =
-        section.get(keys::MAX_RESPONSE_BYTES, |field| field.size(RESPONSE_BYTES));
+    server.max_concurrency = section.get(keys::MAX_CONCURRENCY, |field| {
+        field.count(limits::CONCURRENCY)
+    });
+    server.max_response_bytes = section.get(keys::MAX_RESPONSE_BYTES, |field| {
+        field.size(limits::RESPONSE_BYTES)
+    });
     server.description = section.get(keys::DESCRIPTION, |field| {
         field.label("text").map(str::to_owned)
     });
+    section.with(keys::ENV_FILE, |field| {
+        server.env_files = stdio::file_names(&field);
+        if let TransportDefinition::Stdio(stdio) = &mut server.transport {
+            stdio::add_from_files(&field, &server.env_files, &mut stdio.env);
+        }
+    });
+    server.auth = section.get(keys::AUTH, auth);
+    server.tls = section.with(keys::TLS, |field| certificates(&field.section(tls::ALL)));
+    section.set(keys::LAZY, &mut server.lazy, |field| field.boolean());
+    section.set(keys::IDLE_TTL_S, &mut server.idle_ttl, |field| {
+        field.duration(limits::IDLE)
+    });
+    section.set(
+        keys::KEEPALIVE_INTERVAL,
+        &mut server.keepalive_interval,
+        |field| field.duration(limits::KEEPALIVE),
+    );
+    server.scope = match mode {
+        Mode::Egress => Scope::Shared,
+        Mode::FrontDoor => Scope::Tenant,
+    };
+    section.set(keys::SCOPE, &mut server.scope, |field| {
+        field.word(Scope::WORDS, Scope::from_word)
+    });
+    section.set(keys::CONTAINMENT, &mut server.containment, |field| {
+        field.word(Containment::WORDS, Containment::from_word)
+    });
+    tools::decode(section, server);
+    section.set(keys::MASK, &mut server.mask, |field| field.boolean());
+    section.set(keys::TRUST, &mut server.trust, |field| field.boolean());
+}
+
+fn auth(field: Field<'_>) -> Option<Free> {
+    if !matches!(field.node.value, Value::Text(_)) {
+        return field.free_mapping();
+    }
+    let word = field.word(&["oauth"], |word| (word == "oauth").then_some("oauth"))?;
+    Some(Free::Text(Text::plain(word)))
+}
+
+fn certificates(section: &Section<'_>) -> Tls {
+    let file = |field: Field<'_>| field.some_text(Privacy::Argument);
+    Tls {
+        ca_file: section.get(tls::CA_FILE, file),
+        cert_file: section.get(tls::CERT_FILE, file),
+        key_file: section.get(tls::KEY_FILE, file),
+    }
 }
 
 fn name(context: &Context<'_>, entry: &Entry, path: &Path<'_>) -> Option<ServerName> {

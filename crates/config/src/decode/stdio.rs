@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     context::Report,
-    keys::server as keys,
     section::{Field, Section},
     text::Privacy,
+    top::list,
 };
 use crate::{
-    privacy,
+    env_file, privacy,
+    schema::server as keys,
     server::StdioDefinition,
     text::Text,
     tree::{Node, Value},
@@ -21,7 +22,7 @@ pub(crate) fn decode(server: &Section<'_>) -> Option<StdioDefinition> {
     let args = server.with(keys::ARGS, |field| {
         arguments(&field, field.items("a list of arguments"), 0)
     });
-    let env = server.with(keys::ENV, environment);
+    let env = server.with(keys::ENV, |field| environment(&field));
     let env_pass = server.with(keys::ENV_PASS, passed_names);
     let cwd = server.get(keys::CWD, directory);
     let (command, mut all_args) = argv?;
@@ -86,7 +87,7 @@ fn arguments(list: &Field<'_>, items: &[Node], start: usize) -> Vec<Text> {
             | Value::Map(_) => "",
         };
         let privacy = match follows_secret_option && !written.starts_with('-') {
-            true => Privacy::Whole,
+            true => Privacy::Whole { secret: true },
             false => Privacy::Argument,
         };
         follows_secret_option = privacy::is_secret_option(written);
@@ -98,7 +99,67 @@ fn arguments(list: &Field<'_>, items: &[Node], start: usize) -> Vec<Text> {
     arguments
 }
 
-fn environment(field: Field<'_>) -> BTreeMap<String, Text> {
+/// Takes the names of files of variables.
+pub(crate) fn file_names(field: &Field<'_>) -> Vec<String> {
+    match &field.node.value {
+        Value::List(_) => list(*field, "a list of files", |item| item.name("a file")),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Integer(_)
+        | Value::Float(_)
+        | Value::Text(_)
+        | Value::Map(_) => field
+            .name("a file, or a list of files")
+            .into_iter()
+            .collect(),
+    }
+}
+
+/// Adds the variables of `files` to `environment`: what it has stays, else the last file wins.
+// In a redacted form they stand in `env`.
+pub(crate) fn add_from_files(
+    field: &Field<'_>,
+    names: &[String],
+    environment: &mut BTreeMap<String, Text>,
+) {
+    let Some(files) = field.context.files() else {
+        return;
+    };
+    for name in names.iter().rev() {
+        match files.read(name) {
+            Ok(Some(text)) => add_variables(field, &text, environment),
+            Ok(None) => {
+                let (code, message) = ("config.missing_file", "a file that does not exist");
+                let report = Report::error(code, field.node.place, field.path, message);
+                field.context.report_missing("env_file", report);
+            }
+            Err(fault) => {
+                let (code, message, hint) = fault.finding();
+                field.error_with(code, message, hint);
+            }
+        }
+    }
+}
+
+fn add_variables(field: &Field<'_>, text: &str, environment: &mut BTreeMap<String, Text>) {
+    match env_file::parse(text) {
+        Ok(variables) => {
+            let last_first = variables.into_iter().rev();
+            for (name, value) in last_first {
+                let secret = privacy::is_secret_name(&name);
+                let value = || field.private(&value, secret);
+                environment.entry(name).or_insert_with(value);
+            }
+        }
+        Err(env_file::BadLine(line)) => field.error_with(
+            "config.bad_env_file",
+            format!("line {line} of the file is no `NAME=value`"),
+            "write one variable a line, and quote values with spaces or `#`",
+        ),
+    }
+}
+
+fn environment(field: &Field<'_>) -> BTreeMap<String, Text> {
     field.refuse_tag(false);
     let mut environment = BTreeMap::new();
     for entry in field.entries("a mapping from names to text") {
@@ -112,7 +173,9 @@ fn environment(field: Field<'_>) -> BTreeMap<String, Text> {
                 message,
             ));
         }
-        if let Some(value) = Field::new(field.context, &entry.node, &path).text(Privacy::Whole) {
+        let secret = privacy::is_secret_name(&entry.key);
+        let value = Field::new(field.context, &entry.node, &path);
+        if let Some(value) = value.text(Privacy::Whole { secret }) {
             environment.insert(entry.key.clone(), value);
         }
     }

@@ -1,24 +1,21 @@
 //! The top level and its small sections.
 
-use std::{collections::BTreeMap, net::SocketAddr, ops::RangeInclusive, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use super::{
+    auth,
     context::{Context, Report},
-    keys::{execution, logging, shutdown, tool_access, top},
     path::Path,
     section::{Field, Section},
-    server, url,
+    server, small, url,
 };
 use crate::{
-    model::{Config, LogLevel, NameRule, ProfileId, Surface},
+    model::{Config, ProfileId},
+    schema::{tool_access, top},
+    sections::{Mode, NameRule, Surface},
     server::{ServerDefinition, ServerName},
     tree::{Node, Value},
 };
-
-pub(crate) const CONCURRENCY: RangeInclusive<u32> = 1..=10_000;
-pub(crate) const RESPONSE_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 30;
-const DRAIN: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
-const FIRST_LIST_WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(600);
 
 /// Decodes a document. What has a finding keeps its default.
 pub(crate) fn decode(context: &Context<'_>, root: &Node) -> Config {
@@ -38,26 +35,16 @@ pub(crate) fn decode(context: &Context<'_>, root: &Node) -> Config {
     };
     top.set(top::PROFILE, &mut config.profile, profile);
     top.set(top::LISTEN, &mut config.listen, listen);
-    top.with(top::MCP_SERVERS, |field| config.servers = servers(field));
+    top.with(top::AUTH, |field| config.auth = auth::decode(&field));
     top.with(top::TOOL_ACCESS, |field| {
         decode_tool_access(&field.section(tool_access::ALL), &mut config);
     });
-    top.with(top::EXECUTION, |field| {
-        decode_execution(&field.section(execution::ALL), &mut config);
-    });
-    top.with(top::SHUTDOWN, |field| {
-        let section = field.section(shutdown::ALL);
-        section.set(shutdown::DRAIN_S, &mut config.shutdown.drain, |field| {
-            field.duration(DRAIN)
-        });
-    });
-    top.set(
-        top::FIRST_LIST_WAIT_S,
-        &mut config.first_list_wait,
-        |field| field.duration(FIRST_LIST_WAIT),
-    );
-    top.with(top::LOGGING, |field| {
-        decode_logging(&field.section(logging::ALL), &mut config);
+    // The mode says what some keys of servers mean that are not there.
+    context.mode.set(config.tool_access.mode);
+    top.with(top::MCP_SERVERS, |field| config.servers = servers(field));
+    small::decode(&top, &mut config);
+    top.with(top::SESSION_ROOTS, |field| {
+        config.session_roots = list(field, "a list of directories", directory);
     });
     top.with(top::ALLOWED_HOSTS, |field| {
         config.allowed_hosts = list(field, "a list of host names", host);
@@ -69,8 +56,20 @@ pub(crate) fn decode(context: &Context<'_>, root: &Node) -> Config {
 }
 
 fn decode_tool_access(section: &Section<'_>, config: &mut Config) {
+    let auth = config.auth.enabled;
     let tools = &mut config.tool_access;
-    section.with(tool_access::MODE, mode);
+    section.set(tool_access::MODE, &mut tools.mode, |field| {
+        let mode = field.word(Mode::WORDS, Mode::from_word)?;
+        if mode == Mode::FrontDoor && !auth {
+            field.error_with(
+                "config.needs_auth",
+                "`front_door` serves each caller by who they are: it needs `auth.enabled: true`",
+                "enable `auth`, or use `egress` and serve it to one person or team only",
+            );
+        }
+        Some(mode)
+    });
+    tools.surface = tools.mode.surface();
     section.set(tool_access::SURFACE, &mut tools.surface, |field| {
         field.word(Surface::WORDS, Surface::from_word)
     });
@@ -82,46 +81,6 @@ fn decode_tool_access(section: &Section<'_>, config: &mut Config) {
         &mut tools.meta_prefix,
         meta_prefix,
     );
-}
-
-fn decode_execution(section: &Section<'_>, config: &mut Config) {
-    let limits = &mut config.execution;
-    section.set(
-        execution::MAX_CONCURRENCY,
-        &mut limits.max_concurrency,
-        |field| field.count(CONCURRENCY),
-    );
-    section.set(
-        execution::DEFAULT_MCP_SERVER_CONCURRENCY,
-        &mut limits.default_mcp_server_concurrency,
-        |field| field.count(CONCURRENCY),
-    );
-    section.set(
-        execution::MAX_RESPONSE_BYTES,
-        &mut limits.max_response_bytes,
-        |field| field.size(RESPONSE_BYTES),
-    );
-}
-
-fn decode_logging(section: &Section<'_>, config: &mut Config) {
-    section.set(logging::LEVEL, &mut config.logging.level, |field| {
-        field.word(LogLevel::WORDS, LogLevel::from_word)
-    });
-    section.set(logging::JSON, &mut config.logging.json, |field| {
-        field.boolean()
-    });
-}
-
-fn mode(field: Field<'_>) {
-    match field.open_text("`egress`") {
-        Some("egress") | None => {}
-        Some("front_door") => field.error_with(
-            "config.needs_auth",
-            "`front_door` serves each caller by who they are: it needs `auth`, which this version does not have",
-            "use `egress`, and serve it to one person or team only",
-        ),
-        Some(_) => field.error("config.unknown_value", "expected `egress`"),
-    }
 }
 
 fn meta_prefix(field: Field<'_>) -> Option<String> {
@@ -151,12 +110,26 @@ fn listen(field: Field<'_>) -> Option<SocketAddr> {
         .ok()
 }
 
-fn list<T>(field: Field<'_>, expected: &str, item: impl Fn(Field<'_>) -> Option<T>) -> Vec<T> {
+/// Takes a value as a list, item by item.
+pub(crate) fn list<T>(
+    field: Field<'_>,
+    expected: &str,
+    item: impl Fn(Field<'_>) -> Option<T>,
+) -> Vec<T> {
     field.refuse_tag(false);
     let items = field.items(expected).iter().enumerate();
     items
         .filter_map(|(index, node)| item(Field::new(field.context, node, &field.path.item(index))))
         .collect()
+}
+
+fn directory(field: Field<'_>) -> Option<String> {
+    let directory = field.name("a directory")?;
+    if !directory.starts_with('/') {
+        field.error("config.invalid_path", "expected an absolute path");
+        return None;
+    }
+    Some(directory)
 }
 
 fn host(field: Field<'_>) -> Option<String> {

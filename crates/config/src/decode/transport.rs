@@ -2,13 +2,25 @@
 
 use super::{
     http,
-    keys::{Key, server as keys},
     section::{Field, Section},
     stdio,
 };
-use crate::server::TransportDefinition;
+use crate::{
+    schema::{Key, server as keys},
+    server::{HttpDefinition, TransportDefinition},
+};
 
-const STDIO_ONLY: &[Key] = &[keys::ARGS, keys::ENV, keys::ENV_PASS, keys::CWD];
+const STDIO_ONLY: &[Key] = &[
+    keys::ARGS,
+    keys::ENV,
+    keys::ENV_FILE,
+    keys::ENV_PASS,
+    keys::CWD,
+];
+const HTTP_ONLY: &[Key] = &[keys::HEADERS, keys::AUTH, keys::TLS];
+
+/// The words for a transport that a file may hold.
+pub(crate) const TRANSPORTS: &[&str] = &["stdio", "http", "streamable-http", "sse"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -31,6 +43,7 @@ pub(crate) fn decode(server: &Section<'_>) -> Option<TransportDefinition> {
             );
             None
         }
+        (false, false) if server.is_builtin() => return Some(TransportDefinition::Builtin),
         (false, false) => {
             let hint = "`command` starts a program, `url` names an HTTP endpoint";
             server.report("config.missing_key", "needs `command` or `url`", hint);
@@ -38,7 +51,7 @@ pub(crate) fn decode(server: &Section<'_>) -> Option<TransportDefinition> {
         }
     };
     refuse_misplaced(server, kind);
-    check_words(server, kind);
+    let sse = check_words(server, kind);
     // Where it is not known which of the two was meant, both are read for their findings.
     let stdio = if kind == Some(Kind::Http) {
         None
@@ -52,7 +65,7 @@ pub(crate) fn decode(server: &Section<'_>) -> Option<TransportDefinition> {
     };
     match kind? {
         Kind::Stdio => stdio.map(TransportDefinition::Stdio),
-        Kind::Http => http.map(TransportDefinition::Http),
+        Kind::Http => http.map(|http| TransportDefinition::Http(HttpDefinition { sse, ..http })),
     }
 }
 
@@ -70,23 +83,27 @@ fn refuse_misplaced(server: &Section<'_>, kind: Option<Kind>) {
             }
         }
         Some(Kind::Stdio) => {
-            let hint = "it belongs to a server with `url`";
-            server.refuse(
-                keys::HEADERS,
-                "config.misplaced_key",
-                "has no meaning beside `command`",
-                hint,
-            );
+            for &key in HTTP_ONLY {
+                let hint = "it belongs to a server with `url`";
+                server.refuse(
+                    key,
+                    "config.misplaced_key",
+                    "has no meaning beside `command`",
+                    hint,
+                );
+            }
         }
         None => {}
     }
 }
 
-/// Checks `transport` and `mode`, which only repeat what `command` and `url` say.
-fn check_words(server: &Section<'_>, kind: Option<Kind>) {
+/// Checks `transport` and `mode`, which but for `sse` only repeat what `command` and `url` say.
+/// Says whether it is `sse`.
+fn check_words(server: &Section<'_>, kind: Option<Kind>) -> bool {
     let transport = |word: &str| match word {
-        "stdio" => Some(Kind::Stdio),
-        "http" => Some(Kind::Http),
+        "stdio" => Some((Kind::Stdio, false)),
+        "http" | "streamable-http" => Some((Kind::Http, false)),
+        "sse" => Some((Kind::Http, true)),
         _ => None,
     };
     let mode = |word: &str| match word {
@@ -94,14 +111,15 @@ fn check_words(server: &Section<'_>, kind: Option<Kind>) {
         "remote" => Some(Kind::Http),
         _ => None,
     };
-    server.get(keys::TRANSPORT, |field| {
-        let written = field.word(&["stdio", "http"], transport)?;
-        agree(&field, written, kind)
+    let sse = server.get(keys::TRANSPORT, |field| {
+        let (written, sse) = field.word(TRANSPORTS, transport)?;
+        agree(&field, written, kind).map(|()| sse)
     });
     server.get(keys::MODE, |field| {
         let written = field.word(&["subprocess", "remote"], mode)?;
         agree(&field, written, kind)
     });
+    sse.unwrap_or(false)
 }
 
 fn agree(field: &Field<'_>, written: Kind, kind: Option<Kind>) -> Option<()> {

@@ -14,6 +14,10 @@ const MAX_NODES: usize = 100_000;
 /// Bytes of text in all nodes of one document, those that aliases repeat included.
 const MAX_TEXT: usize = 8 << 20;
 
+/// Mappings and lists inside of each other.
+// What is stored of a config has to be read back by a JSON reader, which takes 128.
+const MAX_DEPTH: usize = 64;
+
 /// `[` and `{` in one YAML document, wherever they stand.
 // The time that the YAML reader takes grows with the square of the depth of these, and it looks
 // at its own limit of depth too late.
@@ -76,6 +80,8 @@ pub(super) fn yaml(text: &str) -> Result<Raw, Meaningless> {
         let place = error.location().map(|at| (at.line(), at.column()));
         let reason = if budget.is_spent() {
             Reason::TooLarge
+        } else if budget.is_deep() {
+            Reason::TooDeep
         } else {
             syntax::reason(&error.to_string())
         };
@@ -93,7 +99,8 @@ pub(super) fn json(text: &str) -> Result<Raw, Meaningless> {
         .map_err(|error| {
             let reason = if budget.is_spent() {
                 Reason::TooLarge
-            } else if error.to_string().starts_with("recursion limit exceeded") {
+            } else if budget.is_deep() || error.to_string().starts_with("recursion limit exceeded")
+            {
                 Reason::TooDeep
             } else if text.trim().is_empty() {
                 Reason::Empty
@@ -116,6 +123,7 @@ struct Budget {
     nodes: Cell<usize>,
     text: Cell<usize>,
     spent: Cell<bool>,
+    deep: Cell<bool>,
 }
 
 impl Budget {
@@ -124,11 +132,19 @@ impl Budget {
             nodes: Cell::new(MAX_NODES),
             text: Cell::new(MAX_TEXT),
             spent: Cell::new(false),
+            deep: Cell::new(false),
         }
     }
 
     fn seed(&self) -> Seed<'_> {
-        Seed { budget: self }
+        Seed {
+            budget: self,
+            depth: 0,
+        }
+    }
+
+    fn is_deep(&self) -> bool {
+        self.deep.get()
     }
 
     fn is_spent(&self) -> bool {
@@ -148,6 +164,16 @@ impl Budget {
 #[derive(Clone, Copy)]
 struct Seed<'b> {
     budget: &'b Budget,
+    depth: usize,
+}
+
+impl Seed<'_> {
+    fn inner(self) -> Self {
+        Self {
+            depth: self.depth + 1,
+            ..self
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
@@ -155,6 +181,10 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
         self.budget.take(&self.budget.nodes, 1)?;
+        if self.depth > MAX_DEPTH {
+            self.budget.deep.set(true);
+            return Err(de::Error::custom("too deep"));
+        }
         deserializer.deserialize_any(self)
     }
 }
@@ -208,7 +238,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(self)? {
+        while let Some(item) = items.next_element_seed(self.inner())? {
             list.push(item);
         }
         Ok(RawValue::List(list).untagged())
@@ -216,7 +246,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
         let mut map = Vec::new();
-        while let Some(entry) = entries.next_entry_seed(self, self)? {
+        while let Some(entry) = entries.next_entry_seed(self.inner(), self.inner())? {
             map.push(entry);
         }
         Ok(RawValue::Map(map).untagged())

@@ -60,6 +60,23 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
+// === impl Value ===
+
+impl Value {
+    /// Returns the text, where this is one.
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Null
+            | Self::Bool(_)
+            | Self::Integer(_)
+            | Self::Float(_)
+            | Self::List(_)
+            | Self::Map(_) => None,
+        }
+    }
+}
+
 // === impl Place ===
 
 impl Place {

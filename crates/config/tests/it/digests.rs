@@ -85,6 +85,6 @@ fn a_key_is_stable() {
 
     assert_eq!(
         key,
-        "b5357bc16f5b2388342420b2dad17536a0f1a7098a6156084f37b8c8381cd962"
+        "16f7695c9ab6bac0ac5428c1e8d26abb21ac1b776c6bb181d90a9894c034eb7c"
     );
 }

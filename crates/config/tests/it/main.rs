@@ -6,16 +6,24 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod canonical;
 mod digests;
 mod documents;
 mod files;
 mod findings;
+mod fingerprint;
+mod generated;
+mod missing;
+mod not_served;
 mod private;
 mod random;
+mod redacted;
 mod refusals;
 mod schema;
+mod secret_files;
+mod seeds;
 
-use genlock_config::{Config, Finding, LoadError, Loaded, Variables, parse};
+use genlock_config::{Config, Finding, LoadError, Loaded, Sources, Variables, parse, parse_schema};
 
 /// Variables that the tests' texts refer to.
 fn variables() -> Variables {
@@ -40,6 +48,14 @@ fn config(text: &str) -> Config {
     let loaded = parsed(text);
     assert_eq!(loaded.warnings, [], "{text}");
     loaded.config
+}
+
+/// A config by the schema alone, whatever of it is served.
+fn schema_only(text: &str) -> Config {
+    let loaded = parse_schema(text, "genlock.yaml".into(), &Sources::new(variables()));
+    loaded
+        .unwrap_or_else(|error| panic!("{text}\n{error} {:?}", error.findings()))
+        .config
 }
 
 fn refused(text: &str) -> Vec<Finding> {

@@ -1,7 +1,8 @@
 //! Private values: what is one, and that none gets out.
 
 use genlock_config::{
-    Config, LoadError, ServerDefinition, Text, TransportDefinition, Variables, parse,
+    Config, Finding, FingerprintKey, LoadError, ServerDefinition, Text, TransportDefinition,
+    Variables, fingerprints, parse,
 };
 
 use crate::{config, parsed, refused, short};
@@ -94,7 +95,9 @@ mcp_servers:
             pair("pa$word", "pa$word"),
         ]
     );
-    let warned: Vec<_> = loaded.warnings.iter().map(short).collect();
+    let argv = |finding: &&Finding| finding.code == "config.private_in_argv";
+    let in_argv: Vec<_> = loaded.warnings.iter().filter(argv).collect();
+    let warned: Vec<_> = in_argv.iter().map(|finding| short(finding)).collect();
     assert_eq!(
         warned,
         [
@@ -106,8 +109,7 @@ mcp_servers:
         ]
     );
     assert!(
-        loaded
-            .warnings
+        in_argv
             .iter()
             .all(|warning| warning.hint.as_deref().unwrap().contains("`env`"))
     );
@@ -139,9 +141,7 @@ fn urls_hide_their_private_parts() {
     ];
 
     for (url, expected) in cases {
-        let url = only_url(&config(&format!(
-            "mcp_servers: {{ a: {{ url: '{url}' }} }}"
-        )));
+        let url = only_url(&parsed(&format!("mcp_servers: {{ a: {{ url: '{url}' }} }}")).config);
         assert_eq!(seen(&url), expected);
         assert_eq!(url.is_private(), expected.0 != expected.1);
     }
@@ -230,6 +230,31 @@ fn canary_texts() -> Vec<String> {
         "mcp_servers: { a: { command: x, transport: VALUE } }",
         "mcp_servers: { a: { command: x, prefix: VALUE } }",
         "mcp_servers: { a: { command: x, env: { K: VALUE, K: VALUE } } }",
+        "mcp_servers: { a: { command: x, env_file: VALUE } }",
+        "mcp_servers: { a: { command: x, tools: VALUE } }",
+        "mcp_servers: { a: { command: x, tools: { allow: [VALUE] } } }",
+        "mcp_servers: { a: { command: x, tools: [{ name: VALUE, token: VALUE }] } }",
+        "mcp_servers: { a: { command: x, tool_access: { member: { t: VALUE } } } }",
+        "mcp_servers: { a: { command: x, scope: VALUE, containment: VALUE, lazy: VALUE } }",
+        "mcp_servers: { a: { url: 'http://h', auth: VALUE } }",
+        "mcp_servers: { a: { url: 'http://h', auth: { token: VALUE } } }",
+        "mcp_servers: { a: { url: 'http://h', tls: { key_file: VALUE } } }",
+        "store: { url: VALUE }",
+        "platform_toolsets: { a: [VALUE] }",
+        "model: VALUE",
+        "model: { api_key: VALUE }",
+        "terminal: { password: [VALUE, { x: VALUE }] }",
+        "agent: { a: VALUE }",
+        "auth: { api_key: { header_name: VALUE } }",
+        "auth: { role_assignments: [{ principal: VALUE, role: VALUE, scope: VALUE }] }",
+        "auth: { oidc: { issuer: VALUE, jwks_uri: VALUE } }",
+        "execution: { tenant_limits: { t: VALUE } }",
+        "interceptors: { validators: [{ type: VALUE, max_bytes: VALUE }] }",
+        "ui_resources: { tenants: { t: { allowlist: [VALUE] } } }",
+        "config_reload: { interval_s: VALUE, debounce_ms: VALUE }",
+        "observability: { otlp_endpoint: VALUE }",
+        "observability: { otlp_headers: { X: VALUE } }",
+        "session_roots: [VALUE]",
     ];
     places
         .iter()
@@ -240,12 +265,21 @@ fn canary_texts() -> Vec<String> {
 /// Everything that can be seen of a result.
 fn everything_shown(result: &Result<genlock_config::Loaded, LoadError>) -> String {
     match result {
-        Ok(loaded) => format!(
-            "{:?} {:#?} {}",
-            loaded,
-            loaded.warnings,
-            serde_json::to_string(&loaded.warnings).unwrap()
-        ),
+        Ok(loaded) => {
+            let (redacted, private) = loaded.config.split();
+            let key = FingerprintKey::from_bytes([7; 32]);
+            let fingerprints = fingerprints(&private, &loaded.config.profile, &key);
+            format!(
+                "{:?} {:#?} {} {redacted:?} {} {} {private:?} {} {:?}",
+                loaded,
+                loaded.warnings,
+                serde_json::to_string(&loaded.warnings).unwrap(),
+                serde_json::to_string(&redacted).unwrap(),
+                redacted.to_yaml(),
+                serde_json::to_string(&fingerprints).unwrap(),
+                private.iter().collect::<Vec<_>>(),
+            )
+        }
         Err(error) => {
             let json = serde_json::to_string(error.findings()).unwrap();
             format!(
@@ -272,7 +306,7 @@ fn no_finding_quotes_a_value() {
         }
     }
 
-    assert!(refusals > 1000, "{refusals}");
+    assert!(refusals > 2000, "{refusals}");
     assert!(!format!("{variables:?}").contains(CANARY));
 }
 
@@ -284,6 +318,11 @@ fn no_config_shows_a_private_value() {
         "mcp_servers: { a: { url: 'https://c4n4ry:c4n4ry@h/${CANARY}?token=c4n4ry&x=${CANARY}&api_key=${NOPE:-c4n4ry}', headers: { X: c4n4ry, Authorization: 'Bearer ${CANARY}' } } }",
         "mcp_servers: { a: { command: x, args: ['--header', 'Authorization: Bearer c4n4ry', 'https://c4n4ry@h', '--url=https://h/?key=c4n4ry', '--passphrase=c4n4ry'] } }",
         "mcp_servers: { a: { command: [!private c4n4ry, '${NOPE:-c4n4ry}'] } }",
+        "mcp_servers: { a: { url: 'http://h', auth: { type: basic, user: '${CANARY}', password: c4n4ry }, tls: { ca_file: '/x/${CANARY}', key_file: !private c4n4ry } } }",
+        "store: { url: 'postgres://u:c4n4ry@h/${CANARY}?sslpassword=c4n4ry' }",
+        "model: { api_key: c4n4ry, credentials: { user: c4n4ry, more: [c4n4ry] }, base_url: 'http://c4n4ry@h/?key=c4n4ry', x: !private { y: c4n4ry }, z: '${CANARY}' }",
+        "terminal: { a: [!private c4n4ry, { clientSecret: c4n4ry }] }\nagent: !private { a: c4n4ry, b: [c4n4ry] }",
+        "observability: { otlp_endpoint: 'http://c4n4ry:c4n4ry@h/${CANARY}', otlp_headers: { X-Anything: c4n4ry } }",
     ];
 
     for text in texts {

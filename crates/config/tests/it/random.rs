@@ -1,6 +1,8 @@
 //! Random texts.
 
-use genlock_config::{LoadError, Severity, Variables, parse};
+use genlock_config::{
+    Config, LoadError, RedactedConfig, Severity, Sources, Variables, parse, parse_schema,
+};
 use proptest::prelude::*;
 
 /// Pieces that YAML and the schema give a meaning to.
@@ -171,7 +173,7 @@ fn numbers() -> impl Strategy<Value = (String, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_text_never_panics_and_every_error_has_a_place(text in document()) {
@@ -213,4 +215,69 @@ proptest! {
         };
         prop_assert!(!shown.contains(&canary), "{text}\n{shown}");
     }
+
+    #[test]
+    fn a_config_comes_back_from_what_is_stored_of_it((text, token) in configs()) {
+        let sources = Sources::new(Variables::from([("TOKEN".to_owned(), token.clone())]));
+        let config = parse_schema(&text, "a.yaml".into(), &sources)
+            .map_err(|error| TestCaseError::fail(format!("{text} {:?}", error.findings())))?
+            .config;
+        let (redacted, private) = config.split();
+        let stored = serde_json::to_string(&redacted).unwrap_or_default();
+        prop_assert!(!stored.contains(&token), "{stored}");
+        prop_assert!(!redacted.to_yaml().contains(&token));
+
+        let value = serde_json::from_str(&stored).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let again = RedactedConfig::from_stored(value, private.pointers())
+            .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let restored = Config::from_redacted(&again, &private)
+            .map_err(|error| TestCaseError::fail(format!("{text} {error:?}")))?;
+
+        prop_assert_eq!(&restored, &config);
+        prop_assert_eq!(restored.split(), (redacted, private));
+    }
+}
+
+/// Configs of many forms, with a token wherever one may stand.
+fn configs() -> impl Strategy<Value = (String, String)> {
+    let token = "[a-zA-Z0-9]{12,24}".prop_map(|text| format!("c4n4ry{text}"));
+    let word = prop::sample::select(vec![
+        "'${TOKEN}'",
+        "!private 'TOKEN'",
+        "'a ${TOKEN} b'",
+        "'${NONE:-TOKEN}'",
+        "'$${TOKEN'",
+        "'[private]'",
+        "plain",
+        "'ä b: c'",
+        "''",
+    ]);
+    let number = prop_oneof![
+        any::<i64>().prop_map(|number| number.to_string()),
+        any::<u64>().prop_map(|number| number.to_string()),
+        (-1.0e6..1.0e6).prop_map(|number: f64| format!("{number:?}")),
+    ];
+    let parts = (
+        prop::collection::vec(word.clone(), 0..4),
+        prop::collection::vec(word, 1..4),
+        number,
+        1u64..86_400_000_000_000,
+        any::<bool>(),
+    );
+    (token, parts).prop_map(|(token, (args, values, number, nanos, flag))| {
+        let seconds = std::time::Duration::from_nanos(nanos + 1_000_000_000).as_secs_f64();
+        let timeout = seconds.min(86_400.0);
+        let list = values.join(", ");
+        let text = format!(
+            "
+model: {{ a: [{list}], n: {number}, deep: {{ api_key: TOKEN, b: {flag} }} }}
+mcp_servers:
+  a~/b: {{ prefix: ab, command: x, args: [{}], timeout: {timeout:?}, env: {{ A: TOKEN }}, enabled: {flag} }}
+  c: {{ url: 'https://u:TOKEN@h/?token=TOKEN', headers: {{ X: '${{TOKEN}}' }}, auth: {{ x: [{list}] }} }}
+",
+            args.join(", ")
+        );
+        let text = text.replace("TOKEN", &token);
+        (text.replace(&format!("${{{token}"), "${TOKEN"), token)
+    })
 }

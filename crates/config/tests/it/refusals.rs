@@ -1,5 +1,7 @@
 //! What the schema refuses.
 
+use genlock_config::Severity;
+
 use crate::{all_short, refused};
 
 #[test]
@@ -73,10 +75,6 @@ fn single_findings_have_their_code_and_path() {
         (
             "listen: localhost:8717",
             "1:9 config.invalid_address listen",
-        ),
-        (
-            "tool_access: { mode: front_door }",
-            "1:22 config.needs_auth tool_access.mode",
         ),
         (
             "tool_access: { mode: ingress }",
@@ -167,7 +165,7 @@ fn single_findings_have_their_code_and_path() {
             "1:39 config.conflicting_keys mcp_servers.a.mode",
         ),
         (
-            "mcp_servers: { a: { url: 'http://h', transport: sse } }",
+            "mcp_servers: { a: { url: 'http://h', transport: ws } }",
             "1:49 config.unknown_value mcp_servers.a.transport",
         ),
         (
@@ -220,6 +218,10 @@ fn single_findings_have_their_code_and_path() {
         ),
         (
             "mcp_servers: { a: { command: '${file:/x}' } }",
+            "1:30 config.file_not_allowed mcp_servers.a.command",
+        ),
+        (
+            "mcp_servers: { a: { command: '${input:x}' } }",
             "1:30 config.unknown_source mcp_servers.a.command",
         ),
         (
@@ -275,15 +277,98 @@ fn single_findings_have_their_code_and_path() {
             "2:1 config.conflicting_keys mcpServers",
         ),
         (
-            "mcp_servers: { a: { command: x, lazy: true } }",
-            "1:33 config.unknown_key mcp_servers.a.lazy",
+            "mcp_servers: { a: { command: x, lasy: true } }",
+            "1:33 config.unknown_key mcp_servers.a.lasy",
         ),
-        ("store: { url: x }", "1:1 config.unknown_key store"),
+        ("stores: { url: x }", "1:1 config.unknown_key stores"),
+        ("store: { url: mysql }", "1:15 config.invalid_url store.url"),
+        (
+            "store: { url: '${NOPE}' }",
+            "1:15 config.missing_variable store.url",
+        ),
+        ("model: m1", "1:8 config.wrong_type model"),
+        (
+            "model: { password: 12345678 }",
+            "1:20 config.wrong_type model.password",
+        ),
+        (
+            "model: { x: !private 12345678 }",
+            "1:13 config.wrong_type model.x",
+        ),
+        (
+            "model: { x: !private { y: 1 } }",
+            "1:27 config.wrong_type model.x.y",
+        ),
+        ("model: { x: .nan }", "1:13 config.out_of_range model.x"),
+        (
+            "model: { x: 99999999999999999999 }",
+            "1:13 config.out_of_range model.x",
+        ),
+        (
+            "platform_toolsets: { cli: terminal }",
+            "1:27 config.wrong_type platform_toolsets.cli",
+        ),
+        (
+            "platform_toolsets: { cli: [1] }",
+            "1:28 config.wrong_type platform_toolsets.cli[0]",
+        ),
+        (
+            "worker: { mode: managd }",
+            "1:17 config.unknown_value worker.mode",
+        ),
+        (
+            "session_roots: [tmp]",
+            "1:17 config.invalid_path session_roots[0]",
+        ),
+        (
+            "ui_resources: { tenants: { a: { allowlist: ['http://x'] } } }",
+            "1:45 config.unknown_value ui_resources.tenants.a.allowlist[0]",
+        ),
+        (
+            "observability: { otlp_endpoint: x }",
+            "1:33 config.invalid_url observability.otlp_endpoint",
+        ),
+        (
+            "mcp_servers: { a: { command: x, auth: oauth } }",
+            "1:33 config.misplaced_key mcp_servers.a.auth",
+        ),
+        (
+            "mcp_servers: { a: { url: 'http://h', env_file: x } }",
+            "1:38 config.misplaced_key mcp_servers.a.env_file",
+        ),
+        (
+            "mcp_servers: { a: { url: 'http://h', auth: basic } }",
+            "1:44 config.unknown_value mcp_servers.a.auth",
+        ),
+        (
+            "mcp_servers: { a: { command: x, tools: [{ description: d }] } }",
+            "1:41 config.missing_key mcp_servers.a.tools[0]",
+        ),
+        (
+            "mcp_servers: { a: { command: x, unavailable: x } }",
+            "1:33 config.unknown_key mcp_servers.a.unavailable",
+        ),
     ];
 
     for (text, expected) in cases {
-        assert_eq!(all_short(&refused(text)), [expected], "{text}");
+        let errors: Vec<_> = refused(text)
+            .into_iter()
+            .filter(|finding| finding.severity == Severity::Error)
+            .filter(|finding| finding.code != "config.not_served")
+            .collect();
+        assert_eq!(all_short(&errors), [expected], "{text}");
     }
+}
+
+#[test]
+fn the_server_inside_the_process_cannot_be_written() {
+    let found = all_short(&refused("mcp_servers: { a: { transport: builtin } }"));
+
+    let expected = [
+        "1:16 config.missing_key mcp_servers.a",
+        "1:32 config.unknown_value mcp_servers.a.transport",
+    ];
+    assert_eq!(found, expected);
 }
 
 #[test]
