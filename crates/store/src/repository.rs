@@ -1,0 +1,141 @@
+//! What a backend offers, one trait for each group of rows.
+//!
+//! The traits can be made into objects, so that a host chooses the backend by URL and a test
+//! puts a store that fails at its n-th call in its place. None of it is on the path of a tool
+//! call, so the allocation of each future does not matter.
+
+use std::{collections::BTreeSet, num::NonZeroU32, pin::Pin};
+
+use genlock_config::ProfileId;
+use genlock_policy::GenerationNumber;
+
+use crate::{
+    fault::{CommitError, Fault, PruneError},
+    record::{Epoch, GenerationRecord, GenerationSummary, NewGeneration},
+};
+
+/// The future that a method of a store returns.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A whole store: every group of rows, and the life of the store itself.
+pub trait Store: Epochs + Generations {
+    /// Reads everything and checks it: the file's structure, and the seal of each row.
+    ///
+    /// Takes time in proportion to the store. [`open`](crate::open) checks heads alone.
+    ///
+    /// # Errors
+    /// [`Fault::Corrupt`] for the first damage found.
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn verify(&self) -> Pending<'_, Result<Verified, Fault>>;
+
+    /// Closes the store, after the write in progress; later calls answer [`Fault::Closed`].
+    ///
+    /// A store that is dropped instead loses nothing that was committed.
+    ///
+    /// # Errors
+    /// The fault of the last connection, such as a full disk while the WAL was folded in.
+    ///
+    /// # Cancel safety
+    /// The store is closed or not; call again until it is.
+    fn close(&self) -> Pending<'_, Result<(), Fault>>;
+}
+
+/// What [`Store::verify`] has read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verified {
+    /// How many profiles there are.
+    pub profiles: u64,
+    /// How many generations there are, over all profiles.
+    pub generations: u64,
+}
+
+/// The epochs of profiles.
+pub trait Epochs: Send + Sync {
+    /// Starts an authority for `profile`: raises its epoch by 1, from then on fencing every
+    /// write of the one before, and returns it. The profile is made where there is none.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// A dropped call has raised the epoch or not. Call again: an epoch may be skipped.
+    fn take_epoch<'a>(&'a self, profile: &'a ProfileId) -> Pending<'a, Result<Epoch, Fault>>;
+}
+
+/// The generations of profiles.
+pub trait Generations: Send + Sync {
+    /// Commits `new` as the head of its profile if the head is `expected` (`None`: if there is
+    /// none yet), in one transaction. When it returns, the generation is on the disk.
+    ///
+    /// # Errors
+    /// [`CommitError::StaleEpoch`] before [`CommitError::Conflict`]; both write nothing. So does
+    /// every fault but [`CommitError::InDoubt`], after which the head must be read again.
+    ///
+    /// # Cancel safety
+    /// The generation of a dropped call is wholly there or not at all. Which of the two is
+    /// settled when the next write to this store returns; until then it may still turn up.
+    fn commit_generation(
+        &self,
+        epoch: Epoch,
+        expected: Option<GenerationNumber>,
+        new: NewGeneration,
+    ) -> Pending<'_, Result<GenerationRecord, CommitError>>;
+
+    /// Returns the newest generation of `profile`; `None` where nothing was committed.
+    ///
+    /// # Errors
+    /// Any [`Fault`]; [`Fault::Corrupt`] where the head's row is damaged or gone.
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn head<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+    ) -> Pending<'a, Result<Option<GenerationRecord>, Fault>>;
+
+    /// Returns the generation `number` of `profile`; `None` where it never was or was pruned.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn get<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        number: GenerationNumber,
+    ) -> Pending<'a, Result<Option<GenerationRecord>, Fault>>;
+
+    /// Returns at most `limit` generations of `profile`, newest first, from the newest or from
+    /// the one below `before`. The last number of a page is the `before` of the next.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn list<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        before: Option<GenerationNumber>,
+        limit: u32,
+    ) -> Pending<'a, Result<Vec<GenerationSummary>, Fault>>;
+
+    /// Deletes the generations of `profile` whose number is not among the newest `keep`, except
+    /// those in `pinned`, and returns their numbers, ascending. The head always stays.
+    ///
+    /// # Errors
+    /// [`PruneError::StaleEpoch`], or any [`Fault`]; a part may have been deleted.
+    ///
+    /// # Cancel safety
+    /// Deletes in batches of whole generations; a dropped call has deleted the oldest or none.
+    fn prune<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        keep: NonZeroU32,
+        pinned: &'a BTreeSet<GenerationNumber>,
+    ) -> Pending<'a, Result<Vec<GenerationNumber>, PruneError>>;
+}
