@@ -24,6 +24,10 @@ pub(crate) struct PlaceArgs {
     /// The state directory [default: genlock in the user's state directory].
     #[arg(long, global = true, env = "GENLOCK_STATE_DIR", value_name = "DIR")]
     pub(crate) state_dir: Option<Utf8PathBuf>,
+    /// A directory below which `${file:…}` may read, beside that of the config, `/run/secrets` and
+    /// `$CREDENTIALS_DIRECTORY`.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) secret_dir: Vec<Utf8PathBuf>,
     /// How lists and errors are printed.
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -47,6 +51,13 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Checks the config file and prints every finding with its place. Exit code 78 where there is an error.
     Check,
+    /// Reads the config again and brings it into force as a new generation; prints what changed.
+    Reload(ReloadArgs),
+    /// Shows and takes back earlier configurations.
+    #[command(subcommand)]
+    Generations(GenerationsCommand),
+    /// Prints the JSON Schema of the config file.
+    Schema,
     /// Shows the running gateway and its servers.
     Status,
     /// Starts every server once and keeps its list of tools, so that lists are complete from the first moment on.
@@ -68,6 +79,48 @@ pub(crate) struct ServeArgs {
     /// share the same servers; HTTP is served only with `--listen`.
     #[arg(long)]
     pub(crate) stdio: bool,
+    /// Refuses to start where the config is not valid, instead of serving the last good generation.
+    #[arg(long)]
+    pub(crate) strict_boot: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReloadArgs {
+    /// Stops before the commit and prints what would change.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Refuses where the head is another generation by now.
+    #[arg(long, value_name = "N")]
+    pub(crate) if_generation: Option<u64>,
+    /// Allows a config without servers to take the place of one that has some.
+    #[arg(long)]
+    pub(crate) confirm_mass_removal: bool,
+    /// How long the report waits for servers that were started, such as `10` or `1m`.
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) wait: Option<Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GenerationsCommand {
+    /// Lists generations, newest first.
+    List,
+    /// Shows one, its config redacted.
+    Show {
+        /// The generation.
+        number: u64,
+    },
+    /// Shows what changed from one to another, redacted.
+    Diff {
+        /// The earlier one.
+        from: u64,
+        /// The later one.
+        to: u64,
+    },
+    /// Commits the content of an earlier generation as a new one.
+    Rollback {
+        /// The earlier generation.
+        number: u64,
+    },
 }
 
 #[derive(Debug, clap::Args)]

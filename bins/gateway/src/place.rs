@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::anyhow;
 use camino::{Utf8Path, Utf8PathBuf};
-use genlock_config::{Config, Finding, LoadError, Loaded, Severity, Variables};
+use genlock_config::{Config, Finding, LoadError, Loaded, Severity, Sources, Variables};
+
+use genlock_gateway::ConfigSource;
 
 use crate::{
     args::{Format, PlaceArgs},
@@ -17,6 +19,7 @@ pub(crate) struct Place {
     pub(crate) format: Format,
     config: Option<Utf8PathBuf>,
     state_dir: Option<Utf8PathBuf>,
+    secret_dirs: Vec<Utf8PathBuf>,
 }
 
 impl Place {
@@ -27,6 +30,7 @@ impl Place {
             format: args.format,
             config: args.config,
             state_dir: args.state_dir,
+            secret_dirs: args.secret_dir,
         }
     }
 
@@ -89,12 +93,29 @@ impl Place {
         Ok((loaded.config, Some(path)))
     }
 
-    pub(crate) fn load_file(&self, path: &Utf8Path) -> Result<Loaded, LoadError> {
-        let variables: Variables = self.environment.clone().into_iter().collect();
-        genlock_config::load(path, &variables)
+    /// Returns where a running gateway takes its config from.
+    pub(crate) fn source(&self) -> ConfigSource {
+        ConfigSource {
+            file: self.config_file(),
+            sources: self.sources(),
+        }
     }
 
-    fn failed(&self, path: &Utf8Path, error: LoadError) -> Failure {
+    /// Returns what `${…}` may read: the environment, and files below the directories for secrets.
+    fn sources(&self) -> Sources {
+        let variables: Variables = self.environment.clone().into_iter().collect();
+        let own = self.environment.get("CREDENTIALS_DIRECTORY").cloned();
+        let directories = own.into_iter().chain(["/run/secrets".to_owned()]);
+        directories
+            .chain(self.secret_dirs.iter().map(ToString::to_string))
+            .fold(Sources::new(variables), Sources::with_secret_dir)
+    }
+
+    pub(crate) fn load_file(&self, path: &Utf8Path) -> Result<Loaded, LoadError> {
+        genlock_config::load_with(path, &self.sources()).and_then(Loaded::whole)
+    }
+
+    pub(crate) fn failed(&self, path: &Utf8Path, error: LoadError) -> Failure {
         let code = error.code();
         if self.format == Format::Text {
             self.print_findings(error.findings());

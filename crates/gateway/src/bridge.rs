@@ -60,6 +60,7 @@ where
         initialized: false,
         in_flight: HashSet::new(),
         client_done: false,
+        unsent: None,
     };
     let mut first = true;
     loop {
@@ -67,7 +68,8 @@ where
         match bridge.run(backend, !first).await {
             Ended::Client => return Ok(()),
             Ended::Gateway => {
-                if bridge.fail_in_flight().await.is_err() || bridge.client_done {
+                let done = bridge.client_done && bridge.unsent.is_none();
+                if bridge.fail_in_flight().await.is_err() || done {
                     return Ok(());
                 }
             }
@@ -84,6 +86,8 @@ struct Bridge<R, W> {
     initialized: bool,
     in_flight: HashSet<RequestId>,
     client_done: bool,
+    /// A line that no gateway has read.
+    unsent: Option<Bytes>,
 }
 
 enum Ended {
@@ -102,8 +106,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Bridge<R, W> {
             return Ended::Gateway;
         }
         let mut open = Some(writer);
+        if let Some(line) = self.unsent.take()
+            && !self.forward(line, &mut open).await
+        {
+            return Ended::Gateway;
+        }
         loop {
             tokio::select! {
+                // The end of the gateway is seen before another line is given to it.
+                biased;
                 line = gateway.next() => match line {
                     Ok(Some(Line::Whole(line))) => {
                         if self.deliver(line).await.is_err() {
@@ -116,9 +127,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Bridge<R, W> {
                 },
                 line = self.client.next(), if !self.client_done => match line {
                     Ok(Some(Line::Whole(line))) => {
-                        self.note(&line);
-                        let Some(writer) = &mut open else { return Ended::Gateway };
-                        if write_line(writer, &line).await.is_err() {
+                        if !self.forward(line, &mut open).await {
                             return Ended::Gateway;
                         }
                     }
@@ -134,6 +143,25 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Bridge<R, W> {
                 },
             }
         }
+    }
+
+    /// Gives a line of the client to the gateway. One that could not be written was read by nobody: it is kept for the next
+    /// gateway.
+    async fn forward(
+        &mut self,
+        line: Bytes,
+        open: &mut Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    ) -> bool {
+        let written = match open {
+            Some(writer) => write_line(writer, &line).await.is_ok(),
+            None => false,
+        };
+        if written {
+            self.note(&line);
+        } else {
+            self.unsent = Some(line);
+        }
+        written
     }
 
     /// Remembers of a client's message what another gateway would have to know.

@@ -1,7 +1,7 @@
 //! The control socket: newline-delimited JSON-RPC for the owner of the state directory, and the way on which
 //! `genlock serve --stdio` attaches an MCP client to a running gateway.
 
-use std::io;
+use std::{io, time::Duration};
 
 use bytes::Bytes;
 use camino::Utf8Path;
@@ -10,8 +10,9 @@ use genlock_mcp::{
     error::code,
     lines::{Line, LineReader},
 };
+use genlock_policy::{Actor, Cause, GenerationNumber};
 use genlock_servers::Server;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
@@ -21,9 +22,15 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::status::Status;
+use crate::{
+    api,
+    reload::{ReloadRequest, Reloader},
+    status::Status,
+};
 
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
+/// How many generations one answer holds at most.
+const LIST: u32 = 200;
 
 /// Binds the control socket. Only the holder of the state directory's lock may call this: a file that is already there
 /// was left behind by a gateway that is gone.
@@ -83,7 +90,7 @@ impl Control {
                 Ok(Message::Request(request)) if request.method == "mcp.attach" => {
                     return self.attach(request, lines, writer).await;
                 }
-                Ok(Message::Request(request)) => self.answer(request),
+                Ok(Message::Request(request)) => self.answer(request).await,
                 Ok(Message::Notification(_) | Message::Response(_)) => continue,
                 Err(error) => {
                     Response::error(error.id.clone().unwrap_or(RawJson::NULL), &error.to_rpc())
@@ -116,9 +123,9 @@ impl Control {
         }
     }
 
-    fn answer(&self, request: Request) -> Response {
+    async fn answer(&self, request: Request) -> Response {
         let result = match request.method.as_str() {
-            "status" => Ok(self.status.gateway()),
+            "status" => Ok(self.status.gateway().await),
             "server.list" => Ok(self.status.servers()),
             "server.get" => self
                 .server(&request.params)
@@ -130,7 +137,10 @@ impl Control {
                 server.probe();
                 json!({"asked": true})
             }),
-            method => Err(RpcError::method_not_found(method)),
+            method => match &self.status.reloader {
+                Some(reloader) => configuration(reloader, method, &request.params).await,
+                None => Err(RpcError::method_not_found(method)),
+            },
         };
         match result {
             Ok(value) => Response::result(request.id, RawJson::encode(&value)),
@@ -149,6 +159,73 @@ impl Control {
             .cloned()
             .ok_or_else(|| refusal("not_found", "no server of this name is configured"))
     }
+}
+
+/// Answers the methods of configuration. The peer was found to be the owner of the state directory.
+async fn configuration(
+    reloader: &Reloader,
+    method: &str,
+    params: &RawObject,
+) -> Result<Value, RpcError> {
+    let number = |name: &str| {
+        let number = params.get(name).and_then(|raw| raw.decode::<u64>().ok());
+        number.and_then(GenerationNumber::new).ok_or_else(|| {
+            refusal(
+                "invalid_params",
+                &format!("`{name}` must be the number of a generation"),
+            )
+        })
+    };
+    let flag = |name: &str| {
+        params
+            .get(name)
+            .is_some_and(|flag| flag.as_bytes() == b"true")
+    };
+    let request = |cause| {
+        let mut request = ReloadRequest::new(cause, owner());
+        request.dry_run = flag("dry_run");
+        request.confirm_mass_removal = flag("confirm_mass_removal");
+        if params.get("if_generation").is_some() {
+            request.expected = Some(number("if_generation")?);
+        }
+        if let Some(seconds) = params
+            .get("wait_s")
+            .and_then(|raw| raw.decode::<f64>().ok())
+        {
+            request.wait = Duration::try_from_secs_f64(seconds.min(600.0))
+                .map_err(|_| refusal("invalid_params", "`wait_s` must be a number of seconds"))?;
+        }
+        Ok::<_, RpcError>(request)
+    };
+    let result = match method {
+        "config.reload" => reloader
+            .reload(&request(Cause::Api)?)
+            .await
+            .map(|report| json!(report)),
+        "generation.list" => reloader.list(number("before").ok(), LIST).await,
+        "generation.get" => reloader.shown(number("number")?).await,
+        "generation.diff" => reloader
+            .diff(number("from")?, number("to")?)
+            .await
+            .map(|changes| json!(changes)),
+        "generation.rollback" => {
+            let (number, request) = (number("number")?, request(Cause::Rollback)?);
+            reloader
+                .roll_back(number, &request)
+                .await
+                .map(|report| json!(report))
+        }
+        method => return Err(RpcError::method_not_found(method)),
+    };
+    result.map_err(|error| {
+        RpcError::new(code::GATEWAY, error.to_string())
+            .with_data(&json!({"reason": error.code(), "detail": api::details(&error)}))
+    })
+}
+
+/// The owner of the state directory, who is at the other end of every control connection.
+fn owner() -> Actor {
+    Actor::new(format!("uid:{}", rustix::process::geteuid().as_raw()))
 }
 
 /// Makes the refusal of a control method: its reason is the message, the detail is in the data.
@@ -196,8 +273,12 @@ pub enum ControlError {
     Refused {
         /// The method.
         method: String,
-        /// The reason.
+        /// What it said.
         message: String,
+        /// The stable code of the refusal, where there is one.
+        reason: Option<String>,
+        /// More for programs.
+        detail: Option<RawJson>,
     },
 }
 
@@ -271,10 +352,12 @@ fn outcome(method: &str, outcome: Outcome) -> Result<RawJson, ControlError> {
         Outcome::Object(result) => Ok(result.to_raw()),
         Outcome::Error(error) => {
             let error = RawObject::parse(&error).unwrap_or_default();
-            let message = error.get_string("message").unwrap_or_default();
+            let data = error.get_object("data").unwrap_or_default();
             Err(ControlError::Refused {
                 method: method.to_owned(),
-                message,
+                message: error.get_string("message").unwrap_or_default(),
+                reason: data.get_string("reason"),
+                detail: data.get("detail").cloned(),
             })
         }
     }

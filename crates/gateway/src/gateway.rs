@@ -11,6 +11,7 @@ use axum::Router;
 use camino::Utf8PathBuf;
 use genlock_config::Config;
 use genlock_front::{Entropy, Front};
+use genlock_policy::{Actor, Cause, GenerationNumber};
 use genlock_servers::{HostEnvironment, Pool, PoolBuilder, SchemaCache, Servers};
 use hyper::server::conn::http1;
 use hyper_util::{
@@ -20,15 +21,20 @@ use hyper_util::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::mpsc,
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    api,
+    boot::{BootError, boot},
     control::{self, Control},
     demo,
+    reload::{ConfigSource, ReloadRequest, Reloader},
     state_dir::StateDir,
     status::Status,
+    watch::{Watch, watch_file},
 };
 
 /// How long a client may take to send the headers of a request.
@@ -69,6 +75,16 @@ impl Host {
         }
     }
 
+    /// Returns the time of now.
+    pub(crate) fn now(&self) -> SystemTime {
+        (self.clock)()
+    }
+
+    /// Returns random bytes.
+    pub(crate) fn random(&self) -> [u8; 16] {
+        (self.entropy)()
+    }
+
     /// Returns a number in 0..=1.
     fn chance(&self) -> impl Fn() -> f64 + Send + Sync + 'static {
         let entropy = Arc::clone(&self.entropy);
@@ -87,11 +103,31 @@ pub struct GatewayBuilder {
     cache: Option<Utf8PathBuf>,
 }
 
+/// The door for configurations, and where those knock who do not wait.
+#[derive(Clone)]
+struct Door {
+    reloader: Arc<Reloader>,
+    triggers: mpsc::Sender<Cause>,
+}
+
+/// Asks a gateway for reloads, without waiting for them.
+#[derive(Clone)]
+pub struct ReloadTrigger(mpsc::Sender<Cause>);
+
+impl ReloadTrigger {
+    /// Asks for a reload. Several wishes in a row make one.
+    pub fn ask(&self, cause: Cause) {
+        // A wish that waits already covers this one.
+        let _ = self.0.try_send(cause);
+    }
+}
+
 /// A running gateway.
 pub struct Gateway {
     front: Front,
     pool: Arc<Pool>,
-    drain: Duration,
+    /// The door for configurations; none where the host commits none.
+    reloader: Option<Door>,
     stop: CancellationToken,
     tasks: TaskTracker,
     /// The listeners that are served in the background.
@@ -114,33 +150,59 @@ impl GatewayBuilder {
     }
 
     /// Starts the gateway and its servers. Must be called inside a tokio runtime; waits for no server.
+    ///
+    /// Such a gateway commits nothing and serves this configuration to its end; see [`Gateway::boot`].
     pub fn start(self) -> Gateway {
+        let world = Assembly {
+            host: &self.host,
+            environment: self.environment,
+            cache: self.cache,
+        };
+        world.assemble(None, Arc::new(self.config))
+    }
+}
+
+/// What a gateway is put together from.
+struct Assembly<'a> {
+    host: &'a Host,
+    environment: HostEnvironment,
+    cache: Option<Utf8PathBuf>,
+}
+
+impl Assembly<'_> {
+    fn assemble(self, generation: Option<GenerationNumber>, config: Arc<Config>) -> Gateway {
         let clock = Arc::clone(&self.host.clock);
-        let mut pool = PoolBuilder::new(
-            {
-                let clock = Arc::clone(&clock);
-                move || clock()
-            },
-            self.host.chance(),
-        )
-        .environment(self.environment)
-        .builtin(Arc::new(move || in_process_demo(&clock)));
+        let now = Arc::clone(&clock);
+        let mut pool = PoolBuilder::new(move || now(), self.host.chance())
+            .environment(self.environment)
+            .builtin(Arc::new(move || in_process_demo(&clock)));
         if let Some(dir) = self.cache {
             pool = pool.cache(SchemaCache::new(dir));
         }
         let pool = Arc::new(pool.build());
-        let (servers, _) = pool.reconcile(&self.config, &Servers::default());
-        let drain = self.config.shutdown.drain;
-        let front = Front::new(None, Arc::new(self.config), servers, self.host.entropy);
+        let (servers, _) = pool.reconcile(&config, &Servers::default());
+        let front = Front::new(generation, config, servers, Arc::clone(&self.host.entropy));
         Gateway {
             front,
             pool,
-            drain,
+            reloader: None,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             listeners: TaskTracker::new(),
         }
     }
+}
+
+/// Where a gateway whose configurations are committed generations lives.
+pub struct Home<'a> {
+    /// Its state directory.
+    pub state_dir: &'a StateDir,
+    /// Where its configuration comes from.
+    pub source: ConfigSource,
+    /// The environment that its servers may inherit from.
+    pub environment: Vec<(String, String)>,
+    /// Whether to refuse to start where the configuration is not valid, instead of serving the last good generation.
+    pub strict_boot: bool,
 }
 
 /// Starts the demo server in a thread of work of its own and returns the other end of its pipe.
@@ -164,15 +226,109 @@ impl Gateway {
         }
     }
 
-    /// Returns the routes: `/mcp`, `/health/*`, `/api/*`.
-    pub fn router(&self) -> Router {
-        let status = Status {
+    /// Starts a gateway whose configurations are committed generations: that of the file, or, where the file is not valid,
+    /// the last good one. Must be called inside a tokio runtime; waits for no server.
+    ///
+    /// # Errors
+    /// Where there is no generation to start on, or the store cannot be used. Nothing is served then.
+    pub async fn boot(home: Home<'_>, host: &Host) -> Result<Self, BootError> {
+        let booted = boot(home.state_dir, &home.source, home.strict_boot, host).await?;
+        for finding in &booted.warnings {
+            tracing::warn!(code = finding.code, "{finding}");
+        }
+        let assembly = Assembly {
+            host,
+            environment: home.environment.into_iter().collect(),
+            cache: Some(home.state_dir.schema_cache()),
+        };
+        let generation = booted.generation;
+        let mut gateway =
+            assembly.assemble(Some(generation.number), Arc::clone(&generation.config));
+        let (triggers, asked) = mpsc::channel(1);
+        let reloader = Arc::new(Reloader::new(
+            home.source,
+            booted.history,
+            gateway.front.clone(),
+            Arc::clone(&gateway.pool),
+            Arc::clone(&host.clock),
+            generation,
+            booted.degraded,
+        ));
+        gateway.reloader = Some(Door { reloader, triggers });
+        gateway.work_off_triggers(asked);
+        gateway.watch_file().await;
+        Ok(gateway)
+    }
+
+    /// Returns where to knock for a reload without waiting for it; `None` where the host commits no generations.
+    pub fn reload_trigger(&self) -> Option<ReloadTrigger> {
+        let door = self.reloader.as_ref()?;
+        Some(ReloadTrigger(door.triggers.clone()))
+    }
+
+    /// Works off the wishes of signals and of the file watch, which nobody waits for.
+    fn work_off_triggers(&self, mut asked: mpsc::Receiver<Cause>) {
+        let Some(door) = &self.reloader else { return };
+        let (reloader, stop) = (Arc::clone(&door.reloader), self.stop.clone());
+        self.tasks.spawn(async move {
+            loop {
+                let cause = tokio::select! {
+                    () = stop.cancelled() => return,
+                    Some(cause) = asked.recv() => cause,
+                };
+                let mut request = ReloadRequest::new(cause, Actor::system());
+                // Nobody reads the report.
+                request.wait = Duration::ZERO;
+                // A refusal was logged, and stands in the status.
+                let _ = reloader.reload(&request).await;
+            }
+        });
+    }
+
+    async fn watch_file(&self) {
+        let Some(Door { reloader, triggers }) = &self.reloader else {
+            return;
+        };
+        let config = Arc::clone(&reloader.head().await.config);
+        let (Some(file), true) = (reloader.file(), config.config_reload.enabled) else {
+            return;
+        };
+        let watch = Watch {
+            interval: config.config_reload.interval,
+            debounce: config.config_reload.debounce,
+            notices: config.config_reload.use_watchdog,
+        };
+        let (tell, mut changed) = mpsc::channel(1);
+        self.tasks
+            .spawn(watch_file(file.to_owned(), watch, tell, self.stop.clone()));
+        let trigger = ReloadTrigger(triggers.clone());
+        self.tasks.spawn(async move {
+            while changed.recv().await.is_some() {
+                trigger.ask(Cause::Watch);
+            }
+        });
+    }
+
+    fn status(&self) -> Status {
+        Status {
             front: self.front.clone(),
             pool: Arc::clone(&self.pool),
-        };
-        self.front
-            .router()
-            .merge(self.front.guarded(status.routes()))
+            reloader: self
+                .reloader
+                .as_ref()
+                .map(|door| Arc::clone(&door.reloader)),
+        }
+    }
+
+    /// Returns the routes: `/mcp`, `/health/*`, `/api/*`.
+    pub fn router(&self) -> Router {
+        let mut own = self.status().routes();
+        if let Some(Door { reloader, .. }) = &self.reloader {
+            own = own
+                .merge(api::routes(Arc::clone(reloader)))
+                .merge(reloader.events().clone().routes());
+        }
+        self.front.router().merge(self.front.guarded(own))
     }
 
     /// Returns the front door, to serve it on pipes.
@@ -192,10 +348,7 @@ impl Gateway {
     pub fn serve_control(&self, state_dir: &StateDir) -> io::Result<()> {
         let listener = control::bind(&StateDir::control_socket(state_dir.path()))?;
         let control = Control {
-            status: Status {
-                front: self.front.clone(),
-                pool: Arc::clone(&self.pool),
-            },
+            status: self.status(),
             stop: self.stop.clone(),
             tasks: self.tasks.clone(),
         };
@@ -251,13 +404,14 @@ impl Gateway {
         connections: impl Future<Output = ()>,
         abort: impl Future<Output = ()>,
     ) {
-        tracing::info!(drain_s = self.drain.as_secs_f64(), "draining");
+        let drain = self.front.in_force().1.shutdown.drain;
+        tracing::info!(drain_s = drain.as_secs_f64(), "draining");
         self.front.drain();
         self.front.end_streams();
         let answered = async { tokio::join!(connections, self.front.pipes_ended()) };
         tokio::select! {
             _ = answered => {}
-            () = sleep(self.drain) => tracing::warn!("calls were still running at the end of the drain"),
+            () = sleep(drain) => tracing::warn!("calls were still running at the end of the drain"),
             () = abort => tracing::warn!("aborted while draining"),
         }
     }
@@ -267,7 +421,7 @@ impl Gateway {
         let gateway = Self {
             front: self.front.clone(),
             pool: Arc::clone(&self.pool),
-            drain: self.drain,
+            reloader: self.reloader.clone(),
             stop: self.stop.clone(),
             tasks: self.tasks.clone(),
             listeners: self.listeners.clone(),
@@ -323,5 +477,8 @@ impl Gateway {
         }
         self.tasks.close();
         let _ = timeout(Duration::from_secs(1), self.tasks.wait()).await;
+        if let Some(door) = &self.reloader {
+            door.reloader.history().close().await;
+        }
     }
 }

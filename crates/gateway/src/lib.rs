@@ -18,15 +18,25 @@
 //! reads no environment and no arguments, installs no logger, and ends no process, so that several gateways can run in
 //! one. See `docs/architecture.md`.
 
+mod api;
+mod boot;
 mod bridge;
 mod control;
 mod demo;
+mod events;
 mod gateway;
+mod history;
+mod reload;
 mod state_dir;
 mod status;
+mod watch;
 
+pub use boot::BootError;
 pub use bridge::{Backend, bridge};
 pub use control::{ControlClient, ControlError};
 pub use demo::serve as serve_demo;
-pub use gateway::{Gateway, GatewayBuilder, Host};
+pub use events::Event;
+pub use gateway::{Gateway, GatewayBuilder, Home, Host, ReloadTrigger};
+pub use history::{HistoryError, RestoreFault};
+pub use reload::{ConfigSource, ReloadError, ReloadRequest, Report, ServersReport};
 pub use state_dir::{ClaimError, Holder, StateDir};

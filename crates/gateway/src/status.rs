@@ -14,11 +14,14 @@ use genlock_front::Front;
 use genlock_servers::Pool;
 use serde_json::{Value, json};
 
+use crate::reload::Reloader;
+
 /// What is looked at.
 #[derive(Clone)]
 pub(crate) struct Status {
     pub(crate) front: Front,
     pub(crate) pool: Arc<Pool>,
+    pub(crate) reloader: Option<Arc<Reloader>>,
 }
 
 impl Status {
@@ -30,7 +33,7 @@ impl Status {
     }
 
     /// Returns how the gateway is now.
-    pub(crate) fn gateway(&self) -> Value {
+    pub(crate) async fn gateway(&self) -> Value {
         let servers = self.front.servers();
         let snapshots: Vec<_> = servers.iter().map(|server| server.snapshot()).collect();
         let draining: Vec<_> = self
@@ -41,10 +44,20 @@ impl Status {
             .collect();
         let (tools, names) = self.front.tools_shown();
         let (generation, _) = self.front.in_force();
+        let restart_required = match &self.reloader {
+            Some(reloader) => reloader.restart_required().await,
+            None => Vec::new(),
+        };
+        let degraded = self
+            .reloader
+            .as_ref()
+            .and_then(|reloader| reloader.degraded());
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "state": if self.front.is_draining() { "draining" } else { "serving" },
             "generation": generation,
+            "degraded": degraded,
+            "restart_required": restart_required,
             "tools": tools,
             "names": names,
             "sessions": self.front.sessions(),
@@ -58,7 +71,7 @@ impl Status {
         Router::new()
             .route(
                 "/api/status",
-                get(|State(status): State<Self>| async move { Json(status.gateway()) }),
+                get(|State(status): State<Self>| async move { Json(status.gateway().await) }),
             )
             .route(
                 "/api/servers",

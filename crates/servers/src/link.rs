@@ -75,6 +75,9 @@ pub enum LinkError {
         /// A remark where what came was no MCP.
         garbage: &'static str,
     },
+    /// What its definition needs is not there, such as a variable.
+    #[error("{0}")]
+    Unavailable(String),
     /// Another gateway part was left out of this process.
     #[error("there is no built-in server in this process")]
     NoBuiltin,
@@ -85,7 +88,7 @@ impl LinkError {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Spawn(error) => error.is_permanent(),
-            Self::Target(_) | Self::NoBuiltin => true,
+            Self::Target(_) | Self::NoBuiltin | Self::Unavailable(_) => true,
             Self::Connect(error) => match error {
                 ConnectError::Call { source, .. } => is_permanent_call(source),
                 ConnectError::NotMcp { .. }
@@ -128,6 +131,9 @@ pub(crate) async fn connect(
     limit: &ByteLimit,
     log: &LogRing,
 ) -> Result<Link, LinkError> {
+    if let Some(reason) = &definition.unavailable {
+        return Err(LinkError::Unavailable(reason.clone()));
+    }
     let options = options(definition, context, limit);
     let first = attempt(definition, context, log, &options).await;
     match first {

@@ -2,6 +2,7 @@
 
 mod check;
 mod client_config;
+mod configuration;
 mod serve;
 mod status;
 mod warm;
@@ -22,6 +23,11 @@ pub(crate) fn run(args: Args, environment: Vec<(String, String)>) -> Result<Exit
         Command::ClientConfig(args) => client_config::run(&place, &args),
         Command::Serve(args) => run_to_the_end(serve::run(&place, args)),
         Command::Status => run_to_the_end(status::run(&place)),
+        Command::Reload(args) => run_to_the_end(configuration::reload(&place, args)),
+        Command::Generations(command) => {
+            run_to_the_end(configuration::generations(&place, command))
+        }
+        Command::Schema => Ok(configuration::schema()),
         Command::Warm(args) => run_to_the_end(warm::run(&place, args)),
         Command::DemoServer => run_to_the_end(async {
             let (input, output) = (tokio::io::stdin(), tokio::io::stdout());

@@ -1,11 +1,20 @@
 //! `genlock serve`: the gateway over HTTP, or for one client on standard input and output.
 
-use std::{net::SocketAddr, process::ExitCode, time::Duration};
+use std::{
+    net::SocketAddr,
+    process::ExitCode,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use anyhow::anyhow;
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use genlock_config::Config;
-use genlock_gateway::{Backend, ClaimError, ControlClient, Gateway, Host, StateDir, bridge};
+use genlock_gateway::{
+    Backend, BootError, ClaimError, ConfigSource, ControlClient, Gateway, Home, Host,
+    ReloadTrigger, StateDir, bridge,
+};
+use genlock_policy::Cause;
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
@@ -28,63 +37,147 @@ const TAKE_OVER: Duration = Duration::from_secs(15);
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(place: &Place, args: ServeArgs) -> Result<ExitCode, Failure> {
-    let (config, file) = place.load()?;
-    logging::install(&config.logging, place.environment.get("GENLOCK_LOG"));
-    let listen = args.listen.unwrap_or(config.listen);
-    if (args.listen.is_some() || !args.stdio) && !listen.ip().is_loopback() {
-        return Err(Failure::new(
-            Exit::Config,
-            "listen.not_loopback",
-            anyhow!("refusing to serve {listen}: without auth only loopback addresses are served"),
-        )
-        .hint("listen on 127.0.0.1 and put a proxy with authentication of its own in front"));
+    let source = place.source();
+    // Only how to log is taken from this; whether the config is good is decided when the gateway boots.
+    let logging_wish = source
+        .load()
+        .map(|loaded| loaded.config.logging)
+        .unwrap_or_default();
+    logging::install(&logging_wish, place.environment.get("GENLOCK_LOG"));
+    if let Some(listen) = args.listen {
+        check_loopback(listen)?;
     }
     let signals = Signals::install()?;
+    let start = Start {
+        place,
+        source,
+        strict: args.strict_boot,
+    };
     if args.stdio {
-        serve_stdio(place, config, args.listen, signals).await
+        serve_stdio(&start, args.listen, signals).await
     } else {
-        serve_http(place, config, file, listen, signals).await
+        serve_http(&start, args.listen, signals).await
+    }
+}
+
+fn check_loopback(listen: SocketAddr) -> Result<(), Failure> {
+    if listen.ip().is_loopback() {
+        return Ok(());
+    }
+    let refused =
+        anyhow!("refusing to serve {listen}: without auth only loopback addresses are served");
+    Err(Failure::new(Exit::Config, "listen.not_loopback", refused)
+        .hint("listen on 127.0.0.1 and put a proxy with authentication of its own in front"))
+}
+
+/// What a gateway is started from.
+struct Start<'a> {
+    place: &'a Place,
+    source: ConfigSource,
+    strict: bool,
+}
+
+impl Start<'_> {
+    /// Boots the gateway and binds its listener: that of the arguments, else, where HTTP is served anyway, that of the
+    /// configuration it booted with.
+    async fn boot(
+        &self,
+        claimed: &mut StateDir,
+        listen: Option<SocketAddr>,
+        http: bool,
+    ) -> Result<(Gateway, Option<(TcpListener, String)>), Failure> {
+        let home = Home {
+            state_dir: claimed,
+            source: self.source.clone(),
+            environment: self.place.environment.clone().into_iter().collect(),
+            strict_boot: self.strict,
+        };
+        let gateway = Gateway::boot(home, &Host::system())
+            .await
+            .map_err(|error| self.not_booted(error))?;
+        let bound = self.open(&gateway, claimed, listen, http).await;
+        if bound.is_err() {
+            gateway.stop().await;
+        }
+        bound.map(|bound| (gateway, bound))
+    }
+
+    async fn open(
+        &self,
+        gateway: &Gateway,
+        claimed: &mut StateDir,
+        listen: Option<SocketAddr>,
+        http: bool,
+    ) -> Result<Option<(TcpListener, String)>, Failure> {
+        let wanted = listen.or_else(|| http.then(|| gateway.front().in_force().1.listen));
+        let bound = match wanted {
+            Some(listen) => {
+                check_loopback(listen)?;
+                let listener = bind(listen).await?;
+                let address = listener
+                    .local_addr()
+                    .map_err(|error| Failure::new(Exit::Unavailable, "listen.address", error))?;
+                Some((listener, format!("http://{address}/mcp")))
+            }
+            None => None,
+        };
+        own(gateway, claimed, bound.as_ref().map(|(_, url)| url.clone()))?;
+        Ok(bound)
+    }
+
+    fn not_booted(&self, error: BootError) -> Failure {
+        let (code, findings) = (error.code(), error.findings().to_vec());
+        match error {
+            BootError::Invalid(error) => self.place.failed(
+                self.source.file.as_deref().unwrap_or(Utf8Path::new("")),
+                error,
+            ),
+            BootError::Refused(_) => Failure::new(Exit::Config, code, error),
+            BootError::History(_) | BootError::Commit(_) | BootError::Restore { .. } => {
+                let mut failure = Failure::new(Exit::Unavailable, code, error);
+                failure.findings = (!findings.is_empty()).then(|| serde_json::json!(findings));
+                failure.hint("nothing was changed; keep the state directory as it is until the cause is clear")
+            }
+        }
     }
 }
 
 async fn serve_http(
-    place: &Place,
-    config: Config,
-    file: Option<Utf8PathBuf>,
-    listen: SocketAddr,
+    start: &Start<'_>,
+    listen: Option<SocketAddr>,
     signals: Signals,
 ) -> Result<ExitCode, Failure> {
-    let dir = place.state_dir()?;
-    let claimed = StateDir::claim(&dir).map_err(refused)?;
-    let listener = bind(listen).await?;
-    let (gateway, url) = start(place, config.clone(), claimed.path(), Some(&listener))?;
-    let mut claimed = claimed;
-    let url = url.unwrap_or_default();
-    own(&gateway, &mut claimed, Some(url.clone()))?;
-    println!("{}", banner(&url, &config, file.as_deref(), &dir));
-    let (stop, abort) = signals.watch();
-    gateway
-        .serve(
-            listener,
-            gateway.router(),
-            stop.cancelled_owned(),
-            abort.cancelled_owned(),
-        )
-        .await;
+    let dir = start.place.state_dir()?;
+    let mut claimed = StateDir::claim(&dir).map_err(refused)?;
+    let (gateway, bound) = start.boot(&mut claimed, listen, true).await?;
+    let reload = Arc::new(OnceLock::new());
+    if let Some(trigger) = gateway.reload_trigger() {
+        reload.get_or_init(|| trigger);
+    }
+    let (stop, abort) = signals.watch(reload);
+    if let Some((listener, url)) = bound {
+        let (_, config) = gateway.front().in_force();
+        println!(
+            "{}",
+            banner(&url, &config, start.source.file.as_deref(), &dir)
+        );
+        let (stop, abort) = (stop.cancelled_owned(), abort.cancelled_owned());
+        gateway.serve(listener, gateway.router(), stop, abort).await;
+    }
     gateway.stop().await;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Serves one client: by a bridge to the gateway that owns the state directory, or as that gateway.
 async fn serve_stdio(
-    place: &Place,
-    config: Config,
+    start: &Start<'_>,
     listen: Option<SocketAddr>,
     signals: Signals,
 ) -> Result<ExitCode, Failure> {
-    let dir = place.state_dir()?;
+    let dir = start.place.state_dir()?;
     let own: Mutex<Option<(Gateway, StateDir)>> = Mutex::new(None);
-    let (stop, abort) = signals.watch();
+    let reload = Arc::new(OnceLock::new());
+    let (stop, abort) = signals.watch(Arc::clone(&reload));
     let serving = CancellationToken::new();
     let connect = async || {
         if stop.is_cancelled() {
@@ -95,10 +188,13 @@ async fn serve_stdio(
             ));
         }
         let mut own = own.lock().await;
-        let found = find_gateway(place, &config, &dir, listen, (&serving, &stop)).await?;
+        let found = find_gateway(start, &dir, listen, (&serving, &stop)).await?;
         match found {
             Found::Running(backend) => Ok(backend),
             Found::Own(gateway, claimed, backend) => {
+                if let Some(trigger) = gateway.reload_trigger() {
+                    reload.get_or_init(|| trigger);
+                }
                 *own = Some((gateway, claimed));
                 Ok(backend)
             }
@@ -144,8 +240,7 @@ enum Found {
 }
 
 async fn find_gateway(
-    place: &Place,
-    config: &Config,
+    start: &Start<'_>,
     dir: &Utf8Path,
     listen: Option<SocketAddr>,
     tokens: (&CancellationToken, &CancellationToken),
@@ -153,7 +248,7 @@ async fn find_gateway(
     let until = Instant::now() + TAKE_OVER;
     loop {
         let held = match StateDir::claim(dir) {
-            Ok(claimed) => return become_gateway(place, config, claimed, listen, tokens).await,
+            Ok(claimed) => return become_gateway(start, claimed, listen, tokens).await,
             Err(error @ ClaimError::Held { .. }) => error,
             Err(error) => return Err(refused(error)),
         };
@@ -176,18 +271,12 @@ async fn find_gateway(
 }
 
 async fn become_gateway(
-    place: &Place,
-    config: &Config,
+    start: &Start<'_>,
     mut claimed: StateDir,
     listen: Option<SocketAddr>,
     tokens: (&CancellationToken, &CancellationToken),
 ) -> Result<Found, Failure> {
-    let listener = match listen {
-        Some(listen) => Some(bind(listen).await?),
-        None => None,
-    };
-    let (gateway, url) = start(place, config.clone(), claimed.path(), listener.as_ref())?;
-    own(&gateway, &mut claimed, url)?;
+    let (gateway, bound) = start.boot(&mut claimed, listen, false).await?;
     let (ours, its) = tokio::io::duplex(256 * 1024);
     let (reader, writer) = tokio::io::split(its);
     let front = gateway.front().clone();
@@ -195,29 +284,11 @@ async fn become_gateway(
     let ended = serving.clone();
     tokio_util::task::TaskTracker::new()
         .spawn(async move { front.serve_pipe(reader, writer, ended).await });
-    if let Some(listener) = listener {
+    if let Some((listener, _)) = bound {
         gateway.serve_in_background(listener, stop.clone());
     }
     let (reader, writer) = tokio::io::split(ours);
     Ok(Found::Own(gateway, claimed, Backend::new(reader, writer)))
-}
-
-fn start(
-    place: &Place,
-    config: Config,
-    state_dir: &Utf8Path,
-    listener: Option<&TcpListener>,
-) -> Result<(Gateway, Option<String>), Failure> {
-    let url = match listener.map(TcpListener::local_addr) {
-        Some(Ok(address)) => Some(format!("http://{address}/mcp")),
-        Some(Err(error)) => return Err(Failure::new(Exit::Unavailable, "listen.address", error)),
-        None => None,
-    };
-    let gateway = Gateway::builder(config, Host::system())
-        .environment(place.environment.clone())
-        .schema_cache(state_dir.join("schema-cache"))
-        .start();
-    Ok((gateway, url))
 }
 
 /// Makes the gateway the one that others find on its state directory.
@@ -308,8 +379,11 @@ impl Signals {
         })
     }
 
-    /// Returns what the first signal cancels, and what the second does.
-    fn watch(mut self) -> (CancellationToken, CancellationToken) {
+    /// Returns what the first signal cancels, and what the second does. SIGHUP asks for a reload where there is a gateway.
+    fn watch(
+        mut self,
+        reload: Arc<OnceLock<ReloadTrigger>>,
+    ) -> (CancellationToken, CancellationToken) {
         let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
         let (first, second) = (stop.clone(), abort.clone());
         tokio_util::task::TaskTracker::new().spawn(async move {
@@ -318,7 +392,9 @@ impl Signals {
                     _ = self.interrupt.recv() => {}
                     _ = self.terminate.recv() => {}
                     _ = self.hang_up.recv() => {
-                        tracing::warn!("SIGHUP: the config is read at the start only; restart to apply an edit");
+                        if let Some(trigger) = reload.get() {
+                            trigger.ask(Cause::Signal);
+                        }
                         continue;
                     }
                 }

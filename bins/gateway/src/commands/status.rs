@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use camino::Utf8Path;
 use genlock_gateway::{ControlClient, ControlError, StateDir};
 use genlock_mcp::RawObject;
 use serde::Deserialize;
@@ -22,6 +23,35 @@ struct Status {
     sessions: u64,
     names: Vec<String>,
     servers: Vec<Server>,
+    #[serde(default)]
+    generation: Option<u64>,
+    #[serde(default)]
+    degraded: Option<Degraded>,
+    #[serde(default)]
+    restart_required: Vec<Section>,
+    #[serde(default)]
+    draining: Vec<Draining>,
+}
+
+/// Why the newest wish for a configuration is not in force.
+#[derive(Deserialize)]
+struct Degraded {
+    cause: String,
+    message: String,
+    findings: Vec<String>,
+    #[serde(default)]
+    private_values_unavailable: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Section {
+    section: String,
+}
+
+#[derive(Deserialize)]
+struct Draining {
+    name: String,
+    holders: u64,
 }
 
 #[derive(Deserialize)]
@@ -45,19 +75,7 @@ struct Server {
 
 pub(super) async fn run(place: &Place) -> Result<ExitCode, Failure> {
     let dir = place.state_dir()?;
-    let mut control = ControlClient::connect(&dir)
-        .await
-        .map_err(|error| match error {
-            ControlError::Connect { .. } => Failure::new(
-                Exit::Unavailable,
-                "gateway.not_running",
-                anyhow!("no gateway is running on {dir}"),
-            )
-            .hint(
-                "start one with `genlock serve`, or name its state directory with --state-dir DIR",
-            ),
-            other @ (ControlError::Closed | ControlError::Refused { .. }) => failed(other),
-        })?;
+    let mut control = connect(&dir).await?;
     let raw = control
         .call("status", RawObject::default())
         .await
@@ -73,13 +91,44 @@ pub(super) async fn run(place: &Place) -> Result<ExitCode, Failure> {
         .and_then(|holder| holder.url)
         .unwrap_or_else(|| "no HTTP".to_owned());
     println!(
-        "genlock {} is {} ({url}), {} tools, {} sessions\n",
-        status.version, status.state, status.tools, status.sessions
+        "genlock {} is {} ({url}){}, {} tools, {} sessions\n",
+        status.version,
+        status.state,
+        status
+            .generation
+            .map(|number| format!(", generation {number}"))
+            .unwrap_or_default(),
+        status.tools,
+        status.sessions
     );
     print!("{}", servers(&status.servers));
     for server in &status.servers {
         for reason in &server.left_out {
             println!("\n{}: left out: {reason}", server.name);
+        }
+    }
+    for server in &status.draining {
+        println!(
+            "\n{}: an older instance drains, held by {} requests",
+            server.name, server.holders
+        );
+    }
+    for section in &status.restart_required {
+        println!(
+            "\n{}: the change takes effect with a restart",
+            section.section
+        );
+    }
+    if let Some(degraded) = &status.degraded {
+        println!(
+            "\nDEGRADED: the last {} was refused: {}",
+            degraded.cause, degraded.message
+        );
+        for finding in &degraded.findings {
+            println!("  {finding}");
+        }
+        for pointer in &degraded.private_values_unavailable {
+            println!("  private value not available: {pointer}");
         }
     }
     for report in &status.names {
@@ -118,6 +167,23 @@ fn servers(servers: &[Server]) -> String {
     )
 }
 
-fn failed(error: ControlError) -> Failure {
+/// Connects to the gateway that owns a state directory.
+pub(super) async fn connect(dir: &Utf8Path) -> Result<ControlClient, Failure> {
+    ControlClient::connect(dir)
+        .await
+        .map_err(|error| match error {
+            ControlError::Connect { .. } => Failure::new(
+                Exit::Unavailable,
+                "gateway.not_running",
+                anyhow!("no gateway is running on {dir}"),
+            )
+            .hint(
+                "start one with `genlock serve`, or name its state directory with --state-dir DIR",
+            ),
+            other @ (ControlError::Closed | ControlError::Refused { .. }) => failed(other),
+        })
+}
+
+pub(super) fn failed(error: ControlError) -> Failure {
     Failure::new(Exit::Unavailable, "gateway.control", error)
 }

@@ -1,0 +1,207 @@
+//! Starts a gateway whose configurations are committed generations: from the file, or, where that is broken, from the last
+//! good one.
+
+use std::sync::Arc;
+
+use genlock_config::{Finding, LoadError, Loaded, ProfileId};
+use genlock_policy::{Actor, Cause, Decision, Generation, Overlay, Plan, Refusal};
+use genlock_store::{CommitError, GenerationRecord};
+use serde_json::{Value, json};
+
+use crate::{
+    gateway::Host,
+    history::{Draft, History, HistoryError, RestoreFault, stored_overlay, stored_snapshot},
+    reload::{ConfigSource, unix_ms},
+    state_dir::StateDir,
+};
+
+/// Why a gateway does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The config is not valid, and there is no generation to start on, or none is wanted.
+    #[error("the config is not valid")]
+    Invalid(#[source] LoadError),
+    /// The config must not become a generation, and no earlier one is wanted.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The history cannot be opened.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The first generation cannot be committed.
+    #[error("commit the generation")]
+    Commit(#[source] CommitError),
+    /// The last good generation cannot be put in force again.
+    #[error("restore generation {number}")]
+    Restore {
+        /// Its number.
+        number: genlock_policy::GenerationNumber,
+        /// Why.
+        source: RestoreFault,
+    },
+}
+
+impl BootError {
+    /// Returns the stable code of the error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(error) => error.code(),
+            Self::Refused(refusal) => refusal.code(),
+            Self::History(error) => error.code(),
+            Self::Commit(error) => error.code(),
+            Self::Restore { .. } => "storage_unavailable",
+        }
+    }
+
+    /// Returns the findings of an invalid file.
+    pub fn findings(&self) -> &[Finding] {
+        match self {
+            Self::Invalid(error) => error.findings(),
+            Self::Refused(_) | Self::History(_) | Self::Commit(_) | Self::Restore { .. } => &[],
+        }
+    }
+}
+
+/// A generation to start on, and why it is not the one of the file, where that is so.
+pub(crate) struct Booted {
+    pub(crate) history: History,
+    pub(crate) generation: Generation,
+    pub(crate) degraded: Option<Value>,
+    pub(crate) warnings: Vec<Finding>,
+}
+
+/// Finds or commits the generation to start on.
+pub(crate) async fn boot(
+    state_dir: &StateDir,
+    source: &ConfigSource,
+    strict: bool,
+    host: &Host,
+) -> Result<Booted, BootError> {
+    let loaded = source.load();
+    let profile = loaded.as_ref().map_or_else(
+        |_| ProfileId::default(),
+        |loaded| loaded.config.profile.clone(),
+    );
+    let history = History::open(state_dir.path(), profile, || host.random()).await?;
+    let head = history.head().await?;
+    match loaded {
+        Ok(loaded) => from_file(history, head, loaded, source, strict, host).await,
+        Err(error) => match head {
+            Some(head) if !strict => {
+                let code = error.code();
+                let findings: Vec<String> =
+                    error.findings().iter().map(ToString::to_string).collect();
+                let degraded = json!({"cause": "boot", "code": code, "message": error.to_string(), "findings": findings});
+                from_last_good(history, &head, source, degraded)
+            }
+            Some(_) | None => Err(BootError::Invalid(error)),
+        },
+    }
+}
+
+async fn from_file(
+    history: History,
+    head: Option<GenerationRecord>,
+    loaded: Loaded,
+    source: &ConfigSource,
+    strict: bool,
+    host: &Host,
+) -> Result<Booted, BootError> {
+    let candidate = history.snapshot(&loaded.config);
+    let stored = head.as_ref().map(stored_snapshot).transpose();
+    let stored = stored.map_err(|source| match &head {
+        Some(head) => HistoryError::Damaged {
+            number: head.number,
+            source,
+        },
+        None => HistoryError::Damaged {
+            number: genlock_policy::GenerationNumber::FIRST,
+            source,
+        },
+    })?;
+    let plan = Plan {
+        head: stored.as_ref(),
+        booted: None,
+        candidate: &candidate,
+        confirm_mass_removal: false,
+    };
+    let warnings = [loaded.warnings, loaded.unavailable].concat();
+    let overlay = head.as_ref().map_or_else(Overlay::default, stored_overlay);
+    match (plan.decide(), head) {
+        (Decision::Unchanged { .. }, Some(head)) => {
+            let generation = Generation {
+                number: head.number,
+                parent: head.parent,
+                cause: head.cause,
+                actor: head.actor.clone(),
+                at_ms: head.at_ms,
+                reason: head.reason.clone(),
+                snapshot: Arc::new(candidate),
+                overlay: Arc::new(overlay),
+                config: Arc::new(loaded.config),
+            };
+            Ok(Booted {
+                history,
+                generation,
+                degraded: None,
+                warnings,
+            })
+        }
+        (Decision::Refused { reason }, Some(head)) if !strict => {
+            let degraded = json!({"cause": "boot", "code": reason.code(), "message": reason.to_string(), "findings": []});
+            from_last_good(history, &head, source, degraded)
+        }
+        (Decision::Refused { reason }, _) => Err(BootError::Refused(reason)),
+        (Decision::Commit { .. } | Decision::Unchanged { .. }, head) => {
+            let draft = Draft {
+                snapshot: Arc::new(candidate),
+                overlay: Arc::new(overlay),
+                config: Arc::new(loaded.config),
+                cause: Cause::Boot,
+                actor: Actor::system(),
+                reason: None,
+                at_ms: unix_ms(host.now()),
+            };
+            let generation = history
+                .commit(head.map(|head| head.number), draft)
+                .await
+                .map_err(BootError::Commit)?;
+            Ok(Booted {
+                history,
+                generation,
+                degraded: None,
+                warnings,
+            })
+        }
+    }
+}
+
+/// Starts on a stored generation. Servers whose private values cannot be had park; the others serve.
+fn from_last_good(
+    history: History,
+    head: &GenerationRecord,
+    source: &ConfigSource,
+    degraded: Value,
+) -> Result<Booted, BootError> {
+    let values = source.private_values();
+    let restored = history.restore(head, &values);
+    let (generation, unmatched) = restored.map_err(|source| BootError::Restore {
+        number: head.number,
+        source,
+    })?;
+    let why = degraded.to_string();
+    tracing::error!(
+        generation = %head.number,
+        why,
+        "the config is not valid: the last good generation is served"
+    );
+    let mut degraded = degraded;
+    if let (Some(object), false) = (degraded.as_object_mut(), unmatched.is_empty()) {
+        object.insert("private_values_unavailable".to_owned(), json!(unmatched));
+    }
+    Ok(Booted {
+        history,
+        generation,
+        degraded: Some(degraded),
+        warnings: Vec::new(),
+    })
+}

@@ -1,0 +1,660 @@
+//! [`Reloader`]: the one door through which a configuration comes into force.
+//!
+//! Load, compare with the head, commit, publish, reconcile, report; whatever asked for it. One reload runs at a time.
+
+use std::{sync::Arc, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use genlock_config::{
+    Config, Finding, LoadError, Loaded, RestoreError, Sources, private_values_in,
+};
+use genlock_front::Front;
+use genlock_policy::{
+    Actor, Cause, Changes, Decision, Generation, GenerationNumber, Plan, Refusal, SectionChange,
+    Snapshot, diff, pending_restart,
+};
+use genlock_servers::{Pool, Server};
+use genlock_store::{CommitError, GenerationRecord};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    events::Events,
+    history::{Draft, History, HistoryError, RestoreFault, stored_overlay, stored_snapshot},
+};
+
+/// How long a report waits for servers unless it is asked for otherwise.
+pub(crate) const WAIT: Duration = Duration::from_secs(10);
+
+/// Where the configuration comes from.
+#[derive(Clone)]
+pub struct ConfigSource {
+    /// The file; `None` serves the embedded default.
+    pub file: Option<Utf8PathBuf>,
+    /// What interpolation may read.
+    pub sources: Sources,
+}
+
+impl ConfigSource {
+    /// Loads the configuration.
+    ///
+    /// # Errors
+    /// As [`genlock_config::load_with`].
+    pub fn load(&self) -> Result<Loaded, LoadError> {
+        match &self.file {
+            Some(file) => genlock_config::load_with(file, &self.sources),
+            None => Ok(Loaded {
+                config: Config::embedded_default(),
+                warnings: Vec::new(),
+                unavailable: Vec::new(),
+            }),
+        }
+    }
+
+    /// Returns the private values that the file holds now, also where it is not valid.
+    pub(crate) fn private_values(&self) -> genlock_config::PrivateValues {
+        let file = self.file.as_deref().unwrap_or(Utf8Path::new(""));
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        private_values_in(&text, file, &self.sources)
+    }
+}
+
+/// What is asked of a reload.
+#[derive(Debug, Clone)]
+pub struct ReloadRequest {
+    /// What asks.
+    pub cause: Cause,
+    /// Who asks.
+    pub actor: Actor,
+    /// The head that the caller has seen; another one is a conflict.
+    pub expected: Option<GenerationNumber>,
+    /// Whether to stop before the commit.
+    pub dry_run: bool,
+    /// Whether the last servers may be removed.
+    pub confirm_mass_removal: bool,
+    /// How long the report waits for servers that were started.
+    pub wait: Duration,
+}
+
+impl ReloadRequest {
+    /// Asks for a plain reload.
+    pub fn new(cause: Cause, actor: Actor) -> Self {
+        Self {
+            cause,
+            actor,
+            expected: None,
+            dry_run: false,
+            confirm_mass_removal: false,
+            wait: WAIT,
+        }
+    }
+}
+
+/// What a reload did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// The generation in force.
+    pub generation: GenerationNumber,
+    /// Whether it is a new one; in a dry run, whether it would be.
+    pub changed: bool,
+    /// Whether nothing was committed because nothing was to be.
+    pub dry_run: bool,
+    /// What became of the servers.
+    pub servers: ServersReport,
+    /// What changed besides.
+    pub sections: Vec<SectionChange>,
+    /// Where private values changed behind the same reference.
+    pub private_rotated: Vec<String>,
+    /// What goes on as it was booted until a restart.
+    pub restart_required: Vec<String>,
+    /// What should be known about the file.
+    pub warnings: Vec<Finding>,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// What became of the servers in a reload, by name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ServersReport {
+    /// Those that are new.
+    pub added: Vec<String>,
+    /// Those whose definition is another one.
+    pub changed: Vec<String>,
+    /// Those that are gone.
+    pub removed: Vec<String>,
+    /// How many were not touched.
+    pub unchanged: usize,
+    /// Those that do not serve, and why.
+    pub unavailable: Vec<Value>,
+}
+
+/// Why a reload was refused. The generation before it stays in force.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The file is not valid.
+    #[error("the config is not valid")]
+    Invalid(#[source] LoadError),
+    /// The candidate must not become a generation.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The head is another one than the caller has seen, or another process committed meanwhile.
+    #[error("the head is generation {found}, not {expected}")]
+    Conflict {
+        /// What was expected.
+        expected: GenerationNumber,
+        /// What was found.
+        found: GenerationNumber,
+    },
+    /// There is no such generation.
+    #[error("there is no generation {0}")]
+    NotFound(GenerationNumber),
+    /// Private values of the generation are not those of today.
+    #[error("private values are not available: {}", .pointers.join(", "))]
+    PrivateValuesUnavailable {
+        /// Where they stand.
+        pointers: Vec<String>,
+    },
+    /// The stored generation is damaged.
+    #[error("restore the generation")]
+    Restore(#[source] RestoreFault),
+    /// The commit failed.
+    #[error("commit the generation")]
+    Commit(#[source] CommitError),
+    /// The store failed.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+}
+
+impl ReloadError {
+    /// Returns the stable code of the error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(error) => error.code(),
+            Self::Refused(refusal) => refusal.code(),
+            Self::Conflict { .. } => "conflict",
+            Self::NotFound(_) => "not_found",
+            Self::PrivateValuesUnavailable { .. } => "private_values_unavailable",
+            Self::Restore(_) => "storage_unavailable",
+            Self::Commit(error) => error.code(),
+            Self::History(error) => error.code(),
+        }
+    }
+
+    /// Returns the findings of an invalid file.
+    pub fn findings(&self) -> &[Finding] {
+        match self {
+            Self::Invalid(error) => error.findings(),
+            Self::Refused(_)
+            | Self::Conflict { .. }
+            | Self::NotFound(_)
+            | Self::PrivateValuesUnavailable { .. }
+            | Self::Restore(_)
+            | Self::Commit(_)
+            | Self::History(_) => &[],
+        }
+    }
+}
+
+/// Brings configurations into force, one at a time.
+pub(crate) struct Reloader {
+    source: ConfigSource,
+    history: History,
+    front: Front,
+    pool: Arc<Pool>,
+    events: Events,
+    clock: Arc<dyn Fn() -> std::time::SystemTime + Send + Sync>,
+    booted: Arc<Snapshot>,
+    /// The generation in force.
+    head: Mutex<Generation>,
+    /// Why the last reload was refused; told in the status until one is not.
+    degraded: parking_lot::Mutex<Option<Value>>,
+}
+
+/// What becomes the next generation, and what changes with it.
+struct Candidate {
+    config: Arc<Config>,
+    snapshot: Arc<Snapshot>,
+    overlay: Arc<genlock_policy::Overlay>,
+    warnings: Vec<Finding>,
+    reason: Option<String>,
+}
+
+impl Reloader {
+    pub(crate) fn new(
+        source: ConfigSource,
+        history: History,
+        front: Front,
+        pool: Arc<Pool>,
+        clock: Arc<dyn Fn() -> std::time::SystemTime + Send + Sync>,
+        head: Generation,
+        degraded: Option<Value>,
+    ) -> Self {
+        let booted = Arc::clone(&head.snapshot);
+        Self {
+            source,
+            history,
+            front,
+            pool,
+            events: Events::new(),
+            clock,
+            booted,
+            head: Mutex::new(head),
+            degraded: parking_lot::Mutex::new(degraded),
+        }
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Returns the file that is read.
+    pub(crate) fn file(&self) -> Option<&Utf8Path> {
+        self.source.file.as_deref()
+    }
+
+    /// Returns the sections that go on as they were booted until a restart.
+    pub(crate) async fn restart_required(&self) -> Vec<SectionChange> {
+        pending_restart(&self.booted, &self.head().await.snapshot)
+    }
+
+    /// Returns why the newest wish for a configuration is not in force, where that is so.
+    pub(crate) fn degraded(&self) -> Option<Value> {
+        self.degraded.lock().clone()
+    }
+
+    /// Returns the generation in force.
+    pub(crate) async fn head(&self) -> Generation {
+        self.head.lock().await.clone()
+    }
+
+    /// Reads the file and brings it into force.
+    ///
+    /// # Errors
+    /// Where it is refused; the generation before stays in force.
+    pub(crate) async fn reload(&self, request: &ReloadRequest) -> Result<Report, ReloadError> {
+        let began = Instant::now();
+        let mut head = self.head.lock().await;
+        let source = self.source.clone();
+        // Reading a file may take long on some mounts.
+        let loaded = tokio::task::spawn_blocking(move || source.load()).await;
+        let outcome = match loaded {
+            Ok(Ok(loaded)) => {
+                let candidate = Candidate {
+                    snapshot: Arc::new(self.history.snapshot(&loaded.config)),
+                    config: Arc::new(loaded.config),
+                    overlay: Arc::clone(&head.overlay),
+                    warnings: [loaded.warnings, loaded.unavailable].concat(),
+                    reason: None,
+                };
+                self.bring_into_force(&mut head, candidate, request, began)
+                    .await
+            }
+            Ok(Err(error)) => Err(ReloadError::Invalid(error)),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
+        drop(head);
+        self.tell(request, &outcome);
+        self.finish(outcome, request, began).await
+    }
+
+    /// Commits the content of an earlier generation as a new one.
+    ///
+    /// # Errors
+    /// Where there is no such generation, or its private values are not those of today.
+    pub(crate) async fn roll_back(
+        &self,
+        number: GenerationNumber,
+        request: &ReloadRequest,
+    ) -> Result<Report, ReloadError> {
+        let began = Instant::now();
+        let mut head = self.head.lock().await;
+        let outcome = match self.earlier(number, &head).await {
+            Ok(candidate) => {
+                self.bring_into_force(&mut head, candidate, request, began)
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        drop(head);
+        self.tell(request, &outcome);
+        self.finish(outcome, request, began).await
+    }
+
+    async fn earlier(
+        &self,
+        number: GenerationNumber,
+        head: &Generation,
+    ) -> Result<Candidate, ReloadError> {
+        let record = self
+            .history
+            .get(number)
+            .await?
+            .ok_or(ReloadError::NotFound(number))?;
+        let values = self.source.private_values();
+        let (generation, unmatched) = self
+            .history
+            .restore(&record, &values)
+            .map_err(ReloadError::Restore)?;
+        if !unmatched.is_empty() {
+            return Err(ReloadError::PrivateValuesUnavailable {
+                pointers: unmatched,
+            });
+        }
+        Ok(Candidate {
+            config: generation.config,
+            snapshot: generation.snapshot,
+            overlay: Arc::clone(&head.overlay),
+            warnings: Vec::new(),
+            reason: Some(format!("rollback to generation {number}")),
+        })
+    }
+
+    async fn bring_into_force(
+        &self,
+        head: &mut Generation,
+        candidate: Candidate,
+        request: &ReloadRequest,
+        began: Instant,
+    ) -> Result<Report, ReloadError> {
+        if let Some(expected) = request.expected.filter(|expected| *expected != head.number) {
+            return Err(ReloadError::Conflict {
+                expected,
+                found: head.number,
+            });
+        }
+        let plan = Plan {
+            head: Some(&head.snapshot),
+            booted: Some(&self.booted),
+            candidate: &candidate.snapshot,
+            confirm_mass_removal: request.confirm_mass_removal,
+        };
+        let mut report = Report {
+            generation: head.number,
+            changed: false,
+            dry_run: request.dry_run,
+            servers: ServersReport {
+                unchanged: self.front.servers().len(),
+                ..ServersReport::default()
+            },
+            sections: Vec::new(),
+            private_rotated: Vec::new(),
+            restart_required: Vec::new(),
+            warnings: candidate.warnings,
+            duration_ms: 0,
+        };
+        match plan.decide() {
+            Decision::Refused { reason } => return Err(ReloadError::Refused(reason)),
+            Decision::Unchanged { restart_required } => report.restart_required = restart_required,
+            Decision::Commit {
+                changes,
+                restart_required,
+            } => {
+                report.changed = true;
+                report.restart_required = restart_required;
+                report.take(changes);
+                if !request.dry_run {
+                    let draft = Draft {
+                        snapshot: candidate.snapshot,
+                        overlay: candidate.overlay,
+                        config: candidate.config,
+                        cause: request.cause,
+                        actor: request.actor.clone(),
+                        reason: candidate.reason,
+                        at_ms: self.now_ms(),
+                    };
+                    *head = self.commit(head.number, draft).await?;
+                    report.generation = head.number;
+                    self.publish(head);
+                }
+            }
+        }
+        report.duration_ms = millis(began);
+        Ok(report)
+    }
+
+    async fn commit(
+        &self,
+        expected: GenerationNumber,
+        draft: Draft,
+    ) -> Result<Generation, ReloadError> {
+        let committed = self.history.commit(Some(expected), draft).await;
+        committed.map_err(|error| {
+            if let CommitError::Conflict {
+                found: Some(found), ..
+            } = error
+            {
+                return ReloadError::Conflict { expected, found };
+            }
+            ReloadError::Commit(error)
+        })
+    }
+
+    /// Puts a committed generation in force, and lets the servers that it does not have any more drain.
+    fn publish(&self, generation: &Generation) {
+        let before = self.front.servers();
+        let (servers, outcome) = self.pool.reconcile(&generation.config, &before);
+        let replaced = self.front.publish(
+            Some(generation.number),
+            Arc::clone(&generation.config),
+            servers.clone(),
+        );
+        self.pool
+            .retire(&replaced, &servers, generation.config.drain);
+        tracing::info!(
+            generation = %generation.number,
+            cause = generation.cause.as_str(),
+            added = outcome.added.len(),
+            changed = outcome.changed.len(),
+            removed = outcome.removed.len(),
+            "generation committed"
+        );
+    }
+
+    /// Waits for the servers that were started, and says which do not serve.
+    async fn finish(
+        &self,
+        outcome: Result<Report, ReloadError>,
+        request: &ReloadRequest,
+        began: Instant,
+    ) -> Result<Report, ReloadError> {
+        let mut report = outcome?;
+        if report.changed && !report.dry_run {
+            let servers = self.front.servers();
+            let started = report.servers.added.iter().chain(&report.servers.changed);
+            let waits: Vec<_> = started
+                .filter_map(|name| servers.get(name))
+                .map(first_outcome)
+                .collect();
+            // Who is not there by then is named with what it does.
+            let _ = timeout_at(began + request.wait, futures_util::future::join_all(waits)).await;
+        }
+        report.servers.unavailable = unavailable(&self.front);
+        report.duration_ms = millis(began);
+        Ok(report)
+    }
+
+    /// Tells listeners and the log what came out, and remembers a refusal for the status.
+    fn tell(&self, request: &ReloadRequest, outcome: &Result<Report, ReloadError>) {
+        if request.dry_run {
+            return;
+        }
+        let cause = request.cause.as_str();
+        match outcome {
+            Ok(report) => {
+                *self.degraded.lock() = None;
+                let kind = if report.changed {
+                    "generation.committed"
+                } else {
+                    "generation.unchanged"
+                };
+                self.events.tell(
+                    kind,
+                    json!({"generation": report.generation, "cause": cause}),
+                );
+            }
+            Err(error) => {
+                let findings: Vec<String> =
+                    error.findings().iter().map(ToString::to_string).collect();
+                tracing::warn!(cause, code = error.code(), %error, ?findings, "reload refused, the generation before stays in force");
+                let refusal = json!({"cause": cause, "code": error.code(), "message": error.to_string(), "findings": findings});
+                *self.degraded.lock() = Some(refusal.clone());
+                self.events.tell("generation.refused", refusal);
+            }
+        }
+    }
+
+    /// Compares two stored generations.
+    ///
+    /// # Errors
+    /// Where one of them is not there or damaged.
+    pub(crate) async fn diff(
+        &self,
+        from: GenerationNumber,
+        to: GenerationNumber,
+    ) -> Result<Changes, ReloadError> {
+        let (from, to) = (self.record(from).await?, self.record(to).await?);
+        Ok(diff(&self.stored(&from)?, &self.stored(&to)?))
+    }
+
+    /// Returns a stored generation in the form that may be shown.
+    ///
+    /// # Errors
+    /// Where it is not there or damaged.
+    pub(crate) async fn shown(&self, number: GenerationNumber) -> Result<Value, ReloadError> {
+        let record = self.record(number).await?;
+        let snapshot = self.stored(&record)?;
+        Ok(json!({
+            "number": record.number,
+            "parent": record.parent,
+            "digest": record.digest,
+            "cause": record.cause,
+            "actor": record.actor,
+            "reason": record.reason,
+            "at": timestamp(record.at_ms),
+            "config": snapshot.redacted().as_json(),
+            "private": snapshot.fingerprints().keys().collect::<Vec<_>>(),
+            "overlay": stored_overlay(&record),
+        }))
+    }
+
+    /// Returns the newest generations: `{head, generations: […]}`.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub(crate) async fn list(
+        &self,
+        before: Option<GenerationNumber>,
+        limit: u32,
+    ) -> Result<Value, ReloadError> {
+        let generations: Vec<_> = self
+            .history
+            .list(before, limit)
+            .await?
+            .into_iter()
+            .map(|summary| {
+                json!({
+                    "number": summary.number,
+                    "digest": summary.digest,
+                    "parent": summary.parent,
+                    "cause": summary.cause,
+                    "actor": summary.actor,
+                    "reason": summary.reason,
+                    "at": timestamp(summary.at_ms),
+                })
+            })
+            .collect();
+        let head = self.head().await.number;
+        Ok(json!({"head": head, "generations": generations}))
+    }
+
+    async fn record(&self, number: GenerationNumber) -> Result<GenerationRecord, ReloadError> {
+        self.history
+            .get(number)
+            .await?
+            .ok_or(ReloadError::NotFound(number))
+    }
+
+    fn stored(&self, record: &GenerationRecord) -> Result<Snapshot, ReloadError> {
+        stored_snapshot(record).map_err(|error| ReloadError::Restore(error.into()))
+    }
+
+    fn now_ms(&self) -> i64 {
+        unix_ms((self.clock)())
+    }
+}
+
+impl Report {
+    fn take(&mut self, changes: Changes) {
+        self.servers = ServersReport {
+            added: changes.servers.added,
+            changed: changes
+                .servers
+                .changed
+                .into_iter()
+                .map(|change| change.name)
+                .collect(),
+            removed: changes.servers.removed,
+            unchanged: changes.servers.unchanged,
+            unavailable: Vec::new(),
+        };
+        self.sections = changes.sections;
+        self.private_rotated = changes.private_rotated;
+    }
+}
+
+/// Waits until a server serves, or its first attempt has failed.
+async fn first_outcome(server: &Server) {
+    let mut watched = server.watch();
+    // The sender lives as long as the server.
+    let _ = watched
+        .wait_for(|snapshot| {
+            snapshot.ready || snapshot.last_error.is_some() || snapshot.state == "disabled"
+        })
+        .await;
+}
+
+fn unavailable(front: &Front) -> Vec<Value> {
+    let servers = front.servers();
+    let enabled = servers.iter().filter(|server| server.definition().enabled);
+    enabled
+        .map(Server::snapshot)
+        .filter(|snapshot| !snapshot.ready)
+        .map(|snapshot| {
+            let retry_at = snapshot.retry_at.map(|at| timestamp(unix_ms(at)));
+            let reason = snapshot.reason.unwrap_or_else(|| snapshot.state.to_owned());
+            json!({"name": snapshot.name, "reason": reason, "retry_at": retry_at})
+        })
+        .collect()
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns a time as it is stored: milliseconds since 1970.
+pub(crate) fn unix_ms(time: std::time::SystemTime) -> i64 {
+    let since = time
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn timestamp(at_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(at_ms)
+        .map(|at| at.to_string())
+        .unwrap_or_default()
+}
+
+impl From<RestoreError> for ReloadError {
+    fn from(error: RestoreError) -> Self {
+        Self::Restore(error.into())
+    }
+}

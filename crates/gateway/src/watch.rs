@@ -1,0 +1,227 @@
+//! Watches the config file: any kind of save is seen, and only another content counts.
+//!
+//! The kernel's notices wake the watch early; it also looks by itself at an interval, since notices get lost on some
+//! mounts. Either way it compares the *content*: a write in place, an atomic rename, a swapped symlink and a file with an
+//! older time are all alike, and a save of the same bytes is none.
+
+use std::{path::Path, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+/// How often a content that keeps changing is waited for before it is taken as it is.
+const PATIENCE: usize = 20;
+
+/// How a file is watched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watch {
+    /// How often it is looked at without a notice.
+    pub(crate) interval: Duration,
+    /// How long the content must stay the same before it counts.
+    pub(crate) debounce: Duration,
+    /// Whether the kernel's notices are used.
+    pub(crate) notices: bool,
+}
+
+/// Tells `changed` each time the file has another content, until `stop` is cancelled. A file that cannot be read is another
+/// content too, so that its loss is noticed.
+pub(crate) async fn watch_file(
+    path: Utf8PathBuf,
+    watch: Watch,
+    changed: mpsc::Sender<()>,
+    stop: CancellationToken,
+) {
+    let (wake, mut woken) = mpsc::channel(1);
+    let _watcher = watch
+        .notices
+        .then(|| watcher(&path, wake.clone()))
+        .flatten();
+    let mut seen = content(&path).await;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            // Either way the content decides. `wake` is held above, so the channel stays open.
+            _ = timeout(watch.interval, woken.recv()) => {}
+        }
+        let now = content(&path).await;
+        if now == seen {
+            continue;
+        }
+        seen = settled(&path, now, watch.debounce).await;
+        if changed.send(()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits until the content stays the same for a while: the last write of a burst counts, not the first.
+async fn settled(path: &Utf8Path, mut now: Content, debounce: Duration) -> Content {
+    for _ in 0..PATIENCE {
+        sleep(debounce).await;
+        let again = content(path).await;
+        if again == now {
+            break;
+        }
+        now = again;
+    }
+    now
+}
+
+/// What a file holds; `None` where it cannot be read.
+type Content = Option<blake3::Hash>;
+
+async fn content(path: &Utf8Path) -> Content {
+    let path = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || std::fs::read(path).ok());
+    read.await.ok().flatten().map(|bytes| blake3::hash(&bytes))
+}
+
+/// Watches the directories that the file can be replaced in: its own, and that of what it links to.
+fn watcher(path: &Utf8Path, wake: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
+    let tell = move |_: notify::Result<notify::Event>| {
+        // A full channel holds a wake-up already.
+        let _ = wake.try_send(());
+    };
+    let mut watcher = notify::recommended_watcher(tell)
+        .inspect_err(|error| tracing::warn!(%error, "no notices of file changes: the file is looked at now and then"))
+        .ok()?;
+    let target = std::fs::canonicalize(path).ok();
+    let own = path.parent().map(|parent| {
+        if parent.as_str().is_empty() {
+            Utf8Path::new(".")
+        } else {
+            parent
+        }
+    });
+    let directories = [
+        own.map(Utf8Path::as_std_path),
+        target.as_deref().and_then(Path::parent),
+    ];
+    for directory in directories.into_iter().flatten() {
+        if let Err(error) = watcher.watch(directory, RecursiveMode::NonRecursive) {
+            tracing::debug!(%error, "watch a directory");
+        }
+    }
+    Some(watcher)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    struct Watched {
+        dir: tempfile::TempDir,
+        changed: mpsc::Receiver<()>,
+        stop: CancellationToken,
+    }
+
+    impl Watched {
+        fn path(&self, name: &str) -> Utf8PathBuf {
+            Utf8PathBuf::from_path_buf(self.dir.path().join(name)).unwrap()
+        }
+
+        fn start(notices: bool, prepare: impl FnOnce(&Path)) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            prepare(dir.path());
+            let (tell, changed) = mpsc::channel(8);
+            let stop = CancellationToken::new();
+            let watch = Watch {
+                interval: Duration::from_millis(20),
+                debounce: Duration::from_millis(30),
+                notices,
+            };
+            let path = Utf8PathBuf::from_path_buf(dir.path().join("genlock.yaml")).unwrap();
+            tokio_util::task::TaskTracker::new().spawn(watch_file(path, watch, tell, stop.clone()));
+            Self { dir, changed, stop }
+        }
+
+        async fn sees(&mut self) -> bool {
+            timeout(Duration::from_secs(10), self.changed.recv()).await == Ok(Some(()))
+        }
+
+        async fn is_quiet(&mut self) -> bool {
+            timeout(Duration::from_millis(300), self.changed.recv())
+                .await
+                .is_err()
+        }
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            self.stop.cancel();
+        }
+    }
+
+    #[tokio::test]
+    async fn every_kind_of_save_is_seen_once_and_the_same_bytes_are_none() {
+        for notices in [true, false] {
+            let mut watched = Watched::start(notices, |dir| {
+                fs::write(dir.join("genlock.yaml"), "a").unwrap();
+            });
+            let (path, fresh) = (watched.path("genlock.yaml"), watched.path("fresh"));
+            // The watch has looked once before the first save.
+            assert!(watched.is_quiet().await);
+
+            fs::write(&path, "a").unwrap();
+            assert!(watched.is_quiet().await, "the same bytes");
+            fs::write(&path, "b").unwrap();
+            assert!(watched.sees().await, "in place");
+            fs::write(&fresh, "c").unwrap();
+            fs::rename(&fresh, &path).unwrap();
+            assert!(watched.sees().await, "atomic rename");
+            fs::write(&fresh, "d").unwrap();
+            fs::File::options()
+                .write(true)
+                .open(&fresh)
+                .unwrap()
+                .set_modified(std::time::UNIX_EPOCH)
+                .unwrap();
+            fs::rename(&fresh, &path).unwrap();
+            assert!(watched.sees().await, "older time");
+            fs::remove_file(&path).unwrap();
+            assert!(watched.sees().await, "deleted");
+            fs::write(&path, "e").unwrap();
+            assert!(watched.sees().await, "made again");
+            assert!(watched.is_quiet().await);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_swapped_symlink_is_seen() {
+        use std::os::unix::fs::symlink;
+        let mut watched = Watched::start(true, |dir| {
+            for (version, text) in [("v1", "a"), ("v2", "b")] {
+                fs::create_dir(dir.join(version)).unwrap();
+                fs::write(dir.join(version).join("genlock.yaml"), text).unwrap();
+            }
+            symlink("v1", dir.join("data")).unwrap();
+            symlink("data/genlock.yaml", dir.join("genlock.yaml")).unwrap();
+        });
+        assert!(watched.is_quiet().await);
+        symlink("v2", watched.path("next")).unwrap();
+        fs::rename(watched.path("next"), watched.path("data")).unwrap();
+        assert!(watched.sees().await);
+    }
+
+    #[tokio::test]
+    async fn a_slow_write_counts_when_it_is_done() {
+        let mut watched = Watched::start(true, |dir| {
+            fs::write(dir.join("genlock.yaml"), "a").unwrap();
+        });
+        assert!(watched.is_quiet().await);
+        let path = watched.path("genlock.yaml");
+        for length in 1..=20 {
+            fs::write(&path, "x".repeat(length)).unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(watched.sees().await);
+        assert!(watched.is_quiet().await, "one burst is one change");
+    }
+}
