@@ -23,6 +23,7 @@ mod names;
 mod pages;
 mod progress;
 mod raw;
+mod reload;
 mod shutdown;
 mod surfaces;
 mod wire;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     gateway::Host,
     history::{Draft, History, HistoryError, RestoreFault, stored_overlay, stored_snapshot},
-    reload::{ConfigSource, unix_ms},
+    reload::{ConfigSource, not_loaded, unix_ms},
     state_dir::StateDir,
 };
 
@@ -90,7 +90,7 @@ pub(crate) async fn boot(
                 let code = error.code();
                 let findings: Vec<String> =
                     error.findings().iter().map(ToString::to_string).collect();
-                let degraded = json!({"cause": "boot", "code": code, "message": error.to_string(), "findings": findings});
+                let degraded = json!({"cause": "boot", "code": code, "message": not_loaded(&error), "findings": findings});
                 from_last_good(history, &head, source, degraded)
             }
             Some(_) | None => Err(BootError::Invalid(error)),

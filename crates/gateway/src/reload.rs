@@ -13,7 +13,7 @@ use genlock_policy::{
     Actor, Cause, Changes, Decision, Generation, GenerationNumber, Plan, Refusal, SectionChange,
     Snapshot, diff, pending_restart,
 };
-use genlock_servers::{Pool, Server};
+use genlock_servers::{Pool, Reconciled, Server};
 use genlock_store::{CommitError, GenerationRecord};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -392,7 +392,15 @@ impl Reloader {
         };
         match plan.decide() {
             Decision::Refused { reason } => return Err(ReloadError::Refused(reason)),
-            Decision::Unchanged { restart_required } => report.restart_required = restart_required,
+            Decision::Unchanged { restart_required } => {
+                report.restart_required = restart_required;
+                // A boot on the last good generation may have had to park servers whose values are there by now.
+                if !request.dry_run && has_other_values(&head.config, &candidate.config) {
+                    head.config = candidate.config;
+                    report.servers.changed = self.publish(head).changed;
+                    report.servers.unchanged -= report.servers.changed.len();
+                }
+            }
             Decision::Commit {
                 changes,
                 restart_required,
@@ -412,7 +420,15 @@ impl Reloader {
                     };
                     *head = self.commit(head.number, draft).await?;
                     report.generation = head.number;
-                    self.publish(head);
+                    let outcome = self.publish(head);
+                    tracing::info!(
+                        generation = %head.number,
+                        cause = head.cause.as_str(),
+                        added = outcome.added.len(),
+                        changed = outcome.changed.len(),
+                        removed = outcome.removed.len(),
+                        "generation committed"
+                    );
                 }
             }
         }
@@ -438,7 +454,7 @@ impl Reloader {
     }
 
     /// Puts a committed generation in force, and lets the servers that it does not have any more drain.
-    fn publish(&self, generation: &Generation) {
+    fn publish(&self, generation: &Generation) -> Reconciled {
         let before = self.front.servers();
         let (servers, outcome) = self.pool.reconcile(&generation.config, &before);
         let replaced = self.front.publish(
@@ -448,14 +464,7 @@ impl Reloader {
         );
         self.pool
             .retire(&replaced, &servers, generation.config.drain);
-        tracing::info!(
-            generation = %generation.number,
-            cause = generation.cause.as_str(),
-            added = outcome.added.len(),
-            changed = outcome.changed.len(),
-            removed = outcome.removed.len(),
-            "generation committed"
-        );
+        outcome
     }
 
     /// Waits for the servers that were started, and says which do not serve.
@@ -466,7 +475,7 @@ impl Reloader {
         began: Instant,
     ) -> Result<Report, ReloadError> {
         let mut report = outcome?;
-        if report.changed && !report.dry_run {
+        if !report.dry_run {
             let servers = self.front.servers();
             let started = report.servers.added.iter().chain(&report.servers.changed);
             let waits: Vec<_> = started
@@ -504,8 +513,10 @@ impl Reloader {
                 let findings: Vec<String> =
                     error.findings().iter().map(ToString::to_string).collect();
                 tracing::warn!(cause, code = error.code(), %error, ?findings, "reload refused, the generation before stays in force");
-                let refusal = json!({"cause": cause, "code": error.code(), "message": error.to_string(), "findings": findings});
-                *self.degraded.lock() = Some(refusal.clone());
+                let refusal = json!({"cause": cause, "code": error.code(), "message": message(error), "findings": findings});
+                if is_about_the_file(request, error) {
+                    *self.degraded.lock() = Some(refusal.clone());
+                }
                 self.events.tell("generation.refused", refusal);
             }
         }
@@ -608,6 +619,43 @@ impl Report {
         self.sections = changes.sections;
         self.private_rotated = changes.private_rotated;
     }
+}
+
+/// Whether servers of two configs that mean the same have other private values: a restored config lacks those that could not
+/// be had.
+fn has_other_values(one: &Config, other: &Config) -> bool {
+    one.servers.iter().any(|(name, server)| {
+        let other = other.servers.get(name);
+        other.is_some_and(|other| other.digest_with_values() != server.digest_with_values())
+    })
+}
+
+/// What the status says of a refusal: findings are listed beside it, any other cause is not.
+fn message(error: &ReloadError) -> String {
+    match error {
+        ReloadError::Invalid(error) => not_loaded(error),
+        other => other.to_string(),
+    }
+}
+
+/// What the status says of a file that is no config.
+pub(crate) fn not_loaded(error: &LoadError) -> String {
+    let mut text = "the config is not valid".to_owned();
+    if error.findings().is_empty() {
+        let mut cause: Option<&dyn std::error::Error> = Some(error);
+        while let Some(inner) = cause {
+            text = format!("{text}: {inner}");
+            cause = inner.source();
+        }
+    }
+    text
+}
+
+/// Whether a refusal leaves the file and what is in force apart. A caller that has seen another head, and a rollback, can ask
+/// again or not: their refusal says nothing of the file.
+fn is_about_the_file(request: &ReloadRequest, error: &ReloadError) -> bool {
+    let is_stale = request.expected.is_some() && matches!(error, ReloadError::Conflict { .. });
+    request.cause != Cause::Rollback && !is_stale
 }
 
 /// Waits until a server serves, or its first attempt has failed.

@@ -7,7 +7,10 @@
 use std::{path::Path, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{
+    EventKind, RecommendedWatcher, RecursiveMode, Watcher,
+    event::{AccessKind, AccessMode},
+};
 use tokio::{
     sync::mpsc,
     time::{sleep, timeout},
@@ -81,11 +84,25 @@ async fn content(path: &Utf8Path) -> Content {
     read.await.ok().flatten().map(|bytes| blake3::hash(&bytes))
 }
 
+/// Tells whether a notice can be of a save. Reading is none: the watch itself reads, and would wake itself for ever.
+fn may_be_a_save(kind: EventKind) -> bool {
+    match kind {
+        EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
+        EventKind::Any
+        | EventKind::Create(_)
+        | EventKind::Modify(_)
+        | EventKind::Remove(_)
+        | EventKind::Other => true,
+    }
+}
+
 /// Watches the directories that the file can be replaced in: its own, and that of what it links to.
 fn watcher(path: &Utf8Path, wake: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
-    let tell = move |_: notify::Result<notify::Event>| {
-        // A full channel holds a wake-up already.
-        let _ = wake.try_send(());
+    let tell = move |notice: notify::Result<notify::Event>| {
+        if notice.is_ok_and(|event| may_be_a_save(event.kind)) {
+            // A full channel holds a wake-up already.
+            let _ = wake.try_send(());
+        }
     };
     let mut watcher = notify::recommended_watcher(tell)
         .inspect_err(|error| tracing::warn!(%error, "no notices of file changes: the file is looked at now and then"))
@@ -191,6 +208,27 @@ mod tests {
             assert!(watched.sees().await, "made again");
             assert!(watched.is_quiet().await);
         }
+    }
+
+    #[test]
+    fn a_read_wakes_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Utf8PathBuf::from_path_buf(dir.path().join("genlock.yaml")).unwrap();
+        fs::write(&path, "a").unwrap();
+        let (wake, mut woken) = mpsc::channel(64);
+        let _watcher = watcher(&path, wake).unwrap();
+
+        for _ in 0..50 {
+            fs::read(&path).unwrap();
+        }
+        // Notices come in order: once this one is there, those of the reads would be.
+        fs::write(dir.path().join("other"), "b").unwrap();
+        assert!(woken.blocking_recv().is_some());
+        let mut more = 0;
+        while woken.try_recv().is_ok() {
+            more += 1;
+        }
+        assert!(more < 5, "{more} notices of 50 reads");
     }
 
     #[tokio::test]
