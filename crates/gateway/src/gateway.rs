@@ -34,7 +34,7 @@ use crate::{
     reload::{ConfigSource, ReloadRequest, Reloader},
     state_dir::StateDir,
     status::Status,
-    watch::{Watch, watch_file},
+    watch::{Content, Watch, look, watch_file},
 };
 
 /// How long a client may take to send the headers of a request.
@@ -232,6 +232,8 @@ impl Gateway {
     /// # Errors
     /// Where there is no generation to start on, or the store cannot be used. Nothing is served then.
     pub async fn boot(home: Home<'_>, host: &Host) -> Result<Self, BootError> {
+        // Before it is loaded, so that no change from here on is missed.
+        let seen = home.source.file.as_deref().and_then(look);
         let booted = boot(home.state_dir, &home.source, home.strict_boot, host).await?;
         for finding in &booted.warnings {
             tracing::warn!(code = finding.code, "{finding}");
@@ -256,7 +258,7 @@ impl Gateway {
         ));
         gateway.reloader = Some(Door { reloader, triggers });
         gateway.work_off_triggers(asked);
-        gateway.watch_file().await;
+        gateway.watch_file(seen).await;
         Ok(gateway)
     }
 
@@ -285,7 +287,7 @@ impl Gateway {
         });
     }
 
-    async fn watch_file(&self) {
+    async fn watch_file(&self, seen: Content) {
         let Some(Door { reloader, triggers }) = &self.reloader else {
             return;
         };
@@ -299,8 +301,13 @@ impl Gateway {
             notices: config.config_reload.use_watchdog,
         };
         let (tell, mut changed) = mpsc::channel(1);
-        self.tasks
-            .spawn(watch_file(file.to_owned(), watch, tell, self.stop.clone()));
+        self.tasks.spawn(watch_file(
+            file.to_owned(),
+            seen,
+            watch,
+            tell,
+            self.stop.clone(),
+        ));
         let trigger = ReloadTrigger(triggers.clone());
         self.tasks.spawn(async move {
             while changed.recv().await.is_some() {

@@ -31,10 +31,11 @@ pub(crate) struct Watch {
     pub(crate) notices: bool,
 }
 
-/// Tells `changed` each time the file has another content, until `stop` is cancelled. A file that cannot be read is another
-/// content too, so that its loss is noticed.
+/// Tells `changed` each time the file has another content than before, at first than `seen`, until `stop` is cancelled. A
+/// file that cannot be read is another content too, so that its loss is noticed.
 pub(crate) async fn watch_file(
     path: Utf8PathBuf,
+    mut seen: Content,
     watch: Watch,
     changed: mpsc::Sender<()>,
     stop: CancellationToken,
@@ -44,7 +45,8 @@ pub(crate) async fn watch_file(
         .notices
         .then(|| watcher(&path, wake.clone()))
         .flatten();
-    let mut seen = content(&path).await;
+    // The first look is at once: the file may have changed since it was loaded.
+    let _ = wake.try_send(());
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -76,12 +78,21 @@ async fn settled(path: &Utf8Path, mut now: Content, debounce: Duration) -> Conte
 }
 
 /// What a file holds; `None` where it cannot be read.
-type Content = Option<blake3::Hash>;
+pub(crate) type Content = Option<blake3::Hash>;
+
+/// Looks at a file.
+pub(crate) fn look(path: &Utf8Path) -> Content {
+    // The read of a pipe would not end.
+    if !std::fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    std::fs::read(path).ok().map(|bytes| blake3::hash(&bytes))
+}
 
 async fn content(path: &Utf8Path) -> Content {
     let path = path.to_owned();
-    let read = tokio::task::spawn_blocking(move || std::fs::read(path).ok());
-    read.await.ok().flatten().map(|bytes| blake3::hash(&bytes))
+    let looked = tokio::task::spawn_blocking(move || look(&path));
+    looked.await.ok().flatten()
 }
 
 /// Tells whether a notice can be of a save. Reading is none: the watch itself reads, and would wake itself for ever.
@@ -155,7 +166,14 @@ mod tests {
                 notices,
             };
             let path = Utf8PathBuf::from_path_buf(dir.path().join("genlock.yaml")).unwrap();
-            tokio_util::task::TaskTracker::new().spawn(watch_file(path, watch, tell, stop.clone()));
+            let seen = look(&path);
+            tokio_util::task::TaskTracker::new().spawn(watch_file(
+                path,
+                seen,
+                watch,
+                tell,
+                stop.clone(),
+            ));
             Self { dir, changed, stop }
         }
 
