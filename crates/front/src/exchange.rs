@@ -45,7 +45,8 @@ pub(crate) struct Answer {
 /// One request under way.
 struct Exchange {
     front: Front,
-    /// Taken at admission. It is only ever replaced by the same configuration, compiled anew after servers were listed.
+    /// Taken at admission. It is only ever replaced by the same configuration, compiled anew after servers were listed, and
+    /// given back once it is clear which server is called.
     world: Arc<World>,
     caller: Caller,
 }
@@ -89,6 +90,75 @@ impl Front {
     }
 }
 
+// === what a call needs besides its server ===
+
+impl Front {
+    async fn call_tool(
+        &self,
+        entry: &Entry,
+        params: RawObject,
+        caller: &Caller,
+    ) -> Result<Outcome, RpcError> {
+        let arguments = params.get("arguments");
+        if let Some(headers) = &caller.headers {
+            entry.tool.params.check(headers, arguments)?;
+        }
+        let param_headers = entry.tool.params.values(arguments);
+        let log_level = caller
+            .events
+            .as_ref()
+            .and_then(|_| params.get_object("_meta")?.get(meta::LOG_LEVEL).cloned());
+        let mut call = tool_call(&entry.tool.name, params);
+        call.param_headers = param_headers;
+        call.capabilities = caller.capabilities.as_ref().map(answerable);
+        call.log_level = log_level;
+        call.events = caller.events.clone();
+        match entry.server.call(call, None).await {
+            Ok(outcome) => Ok(bridged(outcome, caller.era)),
+            Err(error) => Ok(self.refused(&error, caller.era)),
+        }
+    }
+
+    /// Makes the result of a call that a visible tool did not answer.
+    fn refused(&self, error: &ServerError, era: Era) -> Outcome {
+        let content =
+            RawJson::encode(&serde_json::json!([{"type": "text", "text": error.to_string()}]));
+        let meta: RawObject = [
+            ("genlock/reason", RawJson::string(error.code())),
+            (
+                "genlock/may_have_run",
+                RawJson::encode(&error.may_have_run()),
+            ),
+        ]
+        .into_iter()
+        .collect();
+        let mut result: RawObject = [
+            ("content", content),
+            ("isError", RawJson::encode(&true)),
+            ("_meta", meta.to_raw()),
+        ]
+        .into_iter()
+        .collect();
+        self.finish_own(&mut result, None, era);
+        Outcome::Object(result)
+    }
+
+    /// Adds to a result of the gateway's own what the era demands.
+    fn finish_own(&self, result: &mut RawObject, ttl_ms: Option<u64>, era: Era) {
+        if era == Era::Legacy {
+            return;
+        }
+        result.set("resultType", RawJson::string("complete"));
+        if let Some(ttl_ms) = ttl_ms {
+            result.set("ttlMs", RawJson::encode(&ttl_ms));
+            result.set("cacheScope", RawJson::string("private"));
+        }
+        let mut meta = result.get_object("_meta").unwrap_or_default();
+        meta.set(meta::SERVER_INFO, self.inner.server_info.clone());
+        result.set("_meta", meta.to_raw());
+    }
+}
+
 impl Exchange {
     /// Answers a request.
     async fn answer(mut self, request: Request) -> Answer {
@@ -127,23 +197,9 @@ impl Exchange {
         if let Some(instructions) = self.world.instructions() {
             result.set("instructions", RawJson::string(&instructions));
         }
-        self.finish_own(&mut result, Some(self.world.catalog.ttl_ms()), Era::Modern);
+        self.front
+            .finish_own(&mut result, Some(self.world.catalog.ttl_ms()), Era::Modern);
         result
-    }
-
-    /// Adds to a result of the gateway's own what the era demands.
-    fn finish_own(&self, result: &mut RawObject, ttl_ms: Option<u64>, era: Era) {
-        if era == Era::Legacy {
-            return;
-        }
-        result.set("resultType", RawJson::string("complete"));
-        if let Some(ttl_ms) = ttl_ms {
-            result.set("ttlMs", RawJson::encode(&ttl_ms));
-            result.set("cacheScope", RawJson::string("private"));
-        }
-        let mut meta = result.get_object("_meta").unwrap_or_default();
-        meta.set(meta::SERVER_INFO, self.front.inner.server_info.clone());
-        result.set("_meta", meta.to_raw());
     }
 
     // === lists ===
@@ -177,7 +233,8 @@ impl Exchange {
                 .collect();
             result.set("_meta", meta.to_raw());
         }
-        self.finish_own(&mut result, Some(catalog.ttl_ms()), self.caller.era);
+        self.front
+            .finish_own(&mut result, Some(catalog.ttl_ms()), self.caller.era);
         Ok(Outcome::Object(result))
     }
 
@@ -204,7 +261,7 @@ impl Exchange {
 
     // === calls ===
 
-    async fn call(&mut self, params: RawObject) -> Result<Outcome, RpcError> {
+    async fn call(mut self, params: RawObject) -> Result<Outcome, RpcError> {
         let name = params
             .get_string("name")
             .ok_or_else(|| RpcError::invalid_params("`name` must be a string"))?;
@@ -219,9 +276,18 @@ impl Exchange {
             None => self.find_after_first_listing(&name).await,
         };
         match found {
-            Ok(Target::Tool(entry)) => self.call_tool(&entry, params).await,
+            Ok(Target::Tool(entry)) => {
+                let Self {
+                    front,
+                    world,
+                    caller,
+                } = self;
+                // Only this server is needed from here on: the others need not wait for its answer.
+                drop(world);
+                front.call_tool(&entry, params, &caller).await
+            }
             Ok(Target::Meta(tool)) => self.call_meta(tool, &params).await,
-            Err(Some(error)) => Ok(self.refused(&error, self.caller.era)),
+            Err(Some(error)) => Ok(self.front.refused(&error, self.caller.era)),
             Err(None) => Err(RpcError::invalid_params(format!(
                 "unknown tool: {}",
                 escape_text(&name)
@@ -296,29 +362,7 @@ impl Exchange {
         })
     }
 
-    async fn call_tool(&self, entry: &Entry, params: RawObject) -> Result<Outcome, RpcError> {
-        let arguments = params.get("arguments");
-        if let Some(headers) = &self.caller.headers {
-            entry.tool.params.check(headers, arguments)?;
-        }
-        let param_headers = entry.tool.params.values(arguments);
-        let log_level = self
-            .caller
-            .events
-            .as_ref()
-            .and_then(|_| params.get_object("_meta")?.get(meta::LOG_LEVEL).cloned());
-        let mut call = tool_call(&entry.tool.name, params);
-        call.param_headers = param_headers;
-        call.capabilities = self.caller.capabilities.as_ref().map(answerable);
-        call.log_level = log_level;
-        call.events = self.caller.events.clone();
-        match entry.server.call(call, None).await {
-            Ok(outcome) => Ok(bridged(outcome, self.caller.era)),
-            Err(error) => Ok(self.refused(&error, self.caller.era)),
-        }
-    }
-
-    async fn call_meta(&mut self, tool: MetaTool, params: &RawObject) -> Result<Outcome, RpcError> {
+    async fn call_meta(mut self, tool: MetaTool, params: &RawObject) -> Result<Outcome, RpcError> {
         let arguments = params.get_object("arguments").unwrap_or_default();
         let mut result = match tool {
             MetaTool::List => list_servers(&self.world.servers),
@@ -327,38 +371,24 @@ impl Exchange {
                 list_tools(&self.world.catalog, &self.world.servers, &arguments)?
             }
             MetaTool::Call => {
-                match Batch::parse(&self.front.new_id(), &arguments, &self.world.servers) {
-                    Ok(batch) => batch.run(self.caller.events.clone()).await,
+                let batch = Batch::parse(&self.front.new_id(), &arguments, &self.world.servers);
+                let Self {
+                    front,
+                    world,
+                    caller,
+                } = self;
+                // The batch holds the servers that it names.
+                drop(world);
+                let mut result = match batch {
+                    Ok(batch) => batch.run(caller.events.clone()).await,
                     Err(refused) => refused,
-                }
+                };
+                front.finish_own(&mut result, None, caller.era);
+                return Ok(Outcome::Object(result));
             }
         };
-        self.finish_own(&mut result, None, self.caller.era);
+        self.front.finish_own(&mut result, None, self.caller.era);
         Ok(Outcome::Object(result))
-    }
-
-    /// Makes the result of a call that a visible tool did not answer.
-    fn refused(&self, error: &ServerError, era: Era) -> Outcome {
-        let content =
-            RawJson::encode(&serde_json::json!([{"type": "text", "text": error.to_string()}]));
-        let meta: RawObject = [
-            ("genlock/reason", RawJson::string(error.code())),
-            (
-                "genlock/may_have_run",
-                RawJson::encode(&error.may_have_run()),
-            ),
-        ]
-        .into_iter()
-        .collect();
-        let mut result: RawObject = [
-            ("content", content),
-            ("isError", RawJson::encode(&true)),
-            ("_meta", meta.to_raw()),
-        ]
-        .into_iter()
-        .collect();
-        self.finish_own(&mut result, None, era);
-        Outcome::Object(result)
     }
 }
 

@@ -504,6 +504,10 @@ impl Reloader {
                 } else {
                     "generation.unchanged"
                 };
+                if !report.changed {
+                    let generation = report.generation.get();
+                    tracing::info!(generation, cause, "configuration unchanged");
+                }
                 self.events.tell(
                     kind,
                     json!({"generation": report.generation, "cause": cause}),
@@ -632,10 +636,10 @@ fn has_other_values(one: &Config, other: &Config) -> bool {
 
 /// What the status says of a refusal: findings are listed beside it, any other cause is not.
 fn message(error: &ReloadError) -> String {
-    match error {
-        ReloadError::Invalid(error) => not_loaded(error),
-        other => other.to_string(),
+    if let ReloadError::Invalid(error) = error {
+        return not_loaded(error);
     }
+    error.to_string()
 }
 
 /// What the status says of a file that is no config.

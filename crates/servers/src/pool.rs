@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Weak, atomic::AtomicU64},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -77,7 +80,7 @@ pub struct Reconciled {
 pub struct Draining {
     /// Its name.
     pub name: String,
-    /// How many requests hold it.
+    /// How many calls to it are under way.
     pub holders: usize,
 }
 
@@ -194,8 +197,8 @@ impl Pool {
                 tokio::select! {
                     () = stopped.cancelled() => {}
                     () = sleep(drain) => if let Some(lease) = held.upgrade() {
-                        let holders = Arc::strong_count(&lease) - 1;
-                        tracing::warn!(server = name, holders, "closed at the end of its drain while calls held it");
+                        let calls = lease.shared.in_flight.load(Ordering::Relaxed);
+                        tracing::warn!(server = name, calls, "closed at the end of its drain while calls held it");
                         lease.stop.cancel();
                     }
                 }
@@ -254,6 +257,7 @@ impl Pool {
             all_slots: self.all_slots.clone(),
             max_message_bytes: ByteLimit::new(0),
             calls: AtomicU64::new(0),
+            in_flight: AtomicUsize::new(0),
         });
         // Before the actor begins: its first connection is made under them.
         set_limits(&shared, execution);
@@ -282,10 +286,9 @@ impl Pool {
                     .get(name)
                     .is_none_or(|server| !Arc::ptr_eq(server.lease(), lease))
             })
-            // This look at it is one holder.
             .map(|(name, lease)| Draining {
                 name: name.clone(),
-                holders: Arc::strong_count(&lease) - 1,
+                holders: lease.shared.in_flight.load(Ordering::Relaxed),
             })
             .collect()
     }
@@ -473,7 +476,7 @@ mod tests {
             pool.draining(&after),
             [Draining {
                 name: "a".to_owned(),
-                holders: 1
+                holders: 0
             }]
         );
         assert!(!stop.is_cancelled());

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     /// The largest message that is taken; changes with the configuration.
     pub(crate) max_message_bytes: ByteLimit,
     pub(crate) calls: AtomicU64,
+    /// How many calls are under way.
+    pub(crate) in_flight: AtomicUsize,
     pub(crate) log: LogRing,
 }
 
@@ -212,6 +214,7 @@ impl Server {
     ) -> Result<Outcome, ServerError> {
         let own = Instant::now() + self.lease.shared.definition.timeout;
         let deadline = deadline.map_or(own, |deadline| deadline.min(own));
+        let _in_flight = InFlight::begin(&self.lease.shared.in_flight);
         let _slots = self.slots(deadline).await?;
         self.lease.shared.calls.fetch_add(1, Ordering::Relaxed);
 
@@ -308,6 +311,22 @@ impl Server {
                 reason: snapshot.reason,
             }
         })
+    }
+}
+
+/// Counts a call while it is under way.
+struct InFlight<'a>(&'a AtomicUsize);
+
+impl<'a> InFlight<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -28,7 +28,7 @@ async fn status_is_a_table_and_for_programs_one_object() {
     assert_eq!(
         lines[0],
         format!(
-            "genlock {version} is serving ({}), 23 tools, 0 sessions",
+            "genlock {version} is serving ({}), generation 1, 23 tools, 0 sessions",
             gateway.url()
         )
     );

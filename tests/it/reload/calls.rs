@@ -29,7 +29,7 @@ async fn draining(gateway: &GenlockProcess) -> Vec<String> {
     let draining = stage::status(gateway).await["draining"].clone();
     let each = draining.as_array().unwrap().iter();
     each.map(|server| {
-        assert!(server["holders"].as_u64().unwrap() > 0, "{server}");
+        assert_eq!(server["holders"], 1, "{server}");
         server["name"].as_str().unwrap().to_owned()
     })
     .collect()
@@ -204,4 +204,29 @@ async fn a_call_that_outlives_the_drain_of_its_instance_is_ended_and_says_so() {
     assert_eq!(meta["genlock/may_have_run"], true, "{held:?}");
     assert_eq!(version(&client).await, "v2");
     assert!(draining(&gateway).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_call_to_another_server_holds_no_instance_that_was_replaced() {
+    let scratch = stage::scratch();
+    let control = Control::new(&scratch, "control");
+    let mut servers = json!({"one": held_server(&control, "v1"), "two": stdio(&[])});
+    let gateway = gateway(&servers).await;
+    let client = ModernClient::new(gateway.url());
+    let old = u32::try_from(pids(&gateway).await["two"]).unwrap();
+
+    let change = async {
+        control.wait_held("k").await;
+        servers["two"] = stdio(&["--tools-only"]);
+        apply(&gateway, &config(&servers)).await;
+        eventually_async(DEADLINE, "the old instance is gone", async || {
+            (!is_alive(old)).then_some(())
+        })
+        .await;
+        assert!(draining(&gateway).await.is_empty());
+        control.release("k");
+    };
+    let (held, ()) = tokio::join!(client.call("one__hold", r#"{"key":"k"}"#), change);
+
+    assert_eq!(held.text(), "released");
 }

@@ -38,12 +38,13 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(place: &Place, args: ServeArgs) -> Result<ExitCode, Failure> {
     let source = place.source();
-    // Only how to log is taken from this; whether the config is good is decided when the gateway boots.
-    let logging_wish = source
-        .load()
-        .map(|loaded| loaded.config.logging)
+    // Only how to log and where to listen are taken from this; whether the config is good is decided when the gateway boots.
+    let wished = source.load().map(|loaded| loaded.config).ok();
+    let logging = wished
+        .as_ref()
+        .map(|config| config.logging.clone())
         .unwrap_or_default();
-    logging::install(&logging_wish, place.environment.get("GENLOCK_LOG"));
+    logging::install(&logging, place.environment.get("GENLOCK_LOG"));
     if let Some(listen) = args.listen {
         check_loopback(listen)?;
     }
@@ -51,6 +52,7 @@ pub(super) async fn run(place: &Place, args: ServeArgs) -> Result<ExitCode, Fail
     let start = Start {
         place,
         source,
+        listen: wished.map(|config| config.listen),
         strict: args.strict_boot,
     };
     if args.stdio {
@@ -74,18 +76,25 @@ fn check_loopback(listen: SocketAddr) -> Result<(), Failure> {
 struct Start<'a> {
     place: &'a Place,
     source: ConfigSource,
+    /// Where the config file says to listen, where it can be read.
+    listen: Option<SocketAddr>,
     strict: bool,
 }
 
 impl Start<'_> {
-    /// Boots the gateway and binds its listener: that of the arguments, else, where HTTP is served anyway, that of the
-    /// configuration it booted with.
+    /// Binds the listener and boots the gateway. Where the config file does not say where to listen, since it is broken,
+    /// the configuration that the gateway booted with does.
     async fn boot(
         &self,
         claimed: &mut StateDir,
         listen: Option<SocketAddr>,
         http: bool,
     ) -> Result<(Gateway, Option<(TcpListener, String)>), Failure> {
+        let wanted = listen.or(self.listen.filter(|_| http));
+        let early = match wanted {
+            Some(listen) => Some(bind(listen).await?),
+            None => None,
+        };
         let home = Home {
             state_dir: claimed,
             source: self.source.clone(),
@@ -95,34 +104,33 @@ impl Start<'_> {
         let gateway = Gateway::boot(home, &Host::system())
             .await
             .map_err(|error| self.not_booted(error))?;
-        let bound = self.open(&gateway, claimed, listen, http).await;
+        let bound = self.announce(&gateway, claimed, early, http).await;
         if bound.is_err() {
             gateway.stop().await;
         }
         bound.map(|bound| (gateway, bound))
     }
 
-    async fn open(
+    async fn announce(
         &self,
         gateway: &Gateway,
         claimed: &mut StateDir,
-        listen: Option<SocketAddr>,
+        early: Option<TcpListener>,
         http: bool,
     ) -> Result<Option<(TcpListener, String)>, Failure> {
-        let wanted = listen.or_else(|| http.then(|| gateway.front().in_force().1.listen));
-        let bound = match wanted {
-            Some(listen) => {
-                check_loopback(listen)?;
-                let listener = bind(listen).await?;
-                let address = listener
-                    .local_addr()
-                    .map_err(|error| Failure::new(Exit::Unavailable, "listen.address", error))?;
-                Some((listener, format!("http://{address}/mcp")))
+        let listener = match early {
+            None if http => Some(bind(gateway.front().in_force().1.listen).await?),
+            early => early,
+        };
+        let url = match listener.as_ref().map(TcpListener::local_addr) {
+            Some(Ok(address)) => Some(format!("http://{address}/mcp")),
+            Some(Err(error)) => {
+                return Err(Failure::new(Exit::Unavailable, "listen.address", error));
             }
             None => None,
         };
-        own(gateway, claimed, bound.as_ref().map(|(_, url)| url.clone()))?;
-        Ok(bound)
+        own(gateway, claimed, url.clone())?;
+        Ok(listener.zip(url))
     }
 
     fn not_booted(&self, error: BootError) -> Failure {
@@ -305,6 +313,7 @@ fn own(gateway: &Gateway, claimed: &mut StateDir, url: Option<String>) -> Result
 }
 
 async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {
+    check_loopback(listen)?;
     TcpListener::bind(listen).await.map_err(|error| {
         let failure = Failure::new(Exit::Unavailable, "listen.bind", anyhow::Error::new(error).context(format!("listen on {listen}")));
         failure.hint("another program may use the port: choose one with --listen 127.0.0.1:PORT, or 127.0.0.1:0 for a free one")
