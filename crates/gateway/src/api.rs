@@ -15,7 +15,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    reload::{ReloadError, ReloadRequest, Reloader, Report},
+    reload::{ReloadRequest, Reloader},
+    report::{ReloadError, Report},
     status::failure,
 };
 

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use crate::{
     gateway::Host,
     history::{Draft, History, HistoryError, RestoreFault, stored_overlay, stored_snapshot},
-    reload::{ConfigSource, not_loaded, unix_ms},
+    reload::unix_ms,
+    report::not_loaded,
+    source::ConfigSource,
     state_dir::StateDir,
 };
 

@@ -4,18 +4,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use camino::{Utf8Path, Utf8PathBuf};
-use genlock_config::{
-    Config, Finding, LoadError, Loaded, RestoreError, Sources, private_values_in,
-};
+use camino::Utf8Path;
+use genlock_config::{Config, Finding};
 use genlock_front::Front;
 use genlock_policy::{
-    Actor, Cause, Changes, Decision, Generation, GenerationNumber, Plan, Refusal, SectionChange,
-    Snapshot, diff, pending_restart,
+    Actor, Cause, Changes, Decision, Generation, GenerationNumber, Plan, SectionChange, Snapshot,
+    diff, pending_restart,
 };
 use genlock_servers::{Pool, Reconciled, Server};
 use genlock_store::{CommitError, GenerationRecord};
-use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::{
     sync::Mutex,
@@ -24,44 +21,13 @@ use tokio::{
 
 use crate::{
     events::Events,
-    history::{Draft, History, HistoryError, RestoreFault, stored_overlay, stored_snapshot},
+    history::{Draft, History, stored_overlay, stored_snapshot},
+    report::{ReloadError, Report, ServersReport, is_about_the_file, message},
+    source::ConfigSource,
 };
 
 /// How long a report waits for servers unless it is asked for otherwise.
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
-
-/// Where the configuration comes from.
-#[derive(Clone)]
-pub struct ConfigSource {
-    /// The file; `None` serves the embedded default.
-    pub file: Option<Utf8PathBuf>,
-    /// What interpolation may read.
-    pub sources: Sources,
-}
-
-impl ConfigSource {
-    /// Loads the configuration.
-    ///
-    /// # Errors
-    /// As [`genlock_config::load_with`].
-    pub fn load(&self) -> Result<Loaded, LoadError> {
-        match &self.file {
-            Some(file) => genlock_config::load_with(file, &self.sources),
-            None => Ok(Loaded {
-                config: Config::embedded_default(),
-                warnings: Vec::new(),
-                unavailable: Vec::new(),
-            }),
-        }
-    }
-
-    /// Returns the private values that the file holds now, also where it is not valid.
-    pub(crate) fn private_values(&self) -> genlock_config::PrivateValues {
-        let file = self.file.as_deref().unwrap_or(Utf8Path::new(""));
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        private_values_in(&text, file, &self.sources)
-    }
-}
 
 /// What is asked of a reload.
 #[derive(Debug, Clone)]
@@ -90,111 +56,6 @@ impl ReloadRequest {
             dry_run: false,
             confirm_mass_removal: false,
             wait: WAIT,
-        }
-    }
-}
-
-/// What a reload did.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
-    /// The generation in force.
-    pub generation: GenerationNumber,
-    /// Whether it is a new one; in a dry run, whether it would be.
-    pub changed: bool,
-    /// Whether nothing was committed because nothing was to be.
-    pub dry_run: bool,
-    /// What became of the servers.
-    pub servers: ServersReport,
-    /// What changed besides.
-    pub sections: Vec<SectionChange>,
-    /// Where private values changed behind the same reference.
-    pub private_rotated: Vec<String>,
-    /// What goes on as it was booted until a restart.
-    pub restart_required: Vec<String>,
-    /// What should be known about the file.
-    pub warnings: Vec<Finding>,
-    /// How long it took.
-    pub duration_ms: u64,
-}
-
-/// What became of the servers in a reload, by name.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct ServersReport {
-    /// Those that are new.
-    pub added: Vec<String>,
-    /// Those whose definition is another one.
-    pub changed: Vec<String>,
-    /// Those that are gone.
-    pub removed: Vec<String>,
-    /// How many were not touched.
-    pub unchanged: usize,
-    /// Those that do not serve, and why.
-    pub unavailable: Vec<Value>,
-}
-
-/// Why a reload was refused. The generation before it stays in force.
-#[derive(Debug, thiserror::Error)]
-pub enum ReloadError {
-    /// The file is not valid.
-    #[error("the config is not valid")]
-    Invalid(#[source] LoadError),
-    /// The candidate must not become a generation.
-    #[error(transparent)]
-    Refused(Refusal),
-    /// The head is another one than the caller has seen, or another process committed meanwhile.
-    #[error("the head is generation {found}, not {expected}")]
-    Conflict {
-        /// What was expected.
-        expected: GenerationNumber,
-        /// What was found.
-        found: GenerationNumber,
-    },
-    /// There is no such generation.
-    #[error("there is no generation {0}")]
-    NotFound(GenerationNumber),
-    /// Private values of the generation are not those of today.
-    #[error("private values are not available: {}", .pointers.join(", "))]
-    PrivateValuesUnavailable {
-        /// Where they stand.
-        pointers: Vec<String>,
-    },
-    /// The stored generation is damaged.
-    #[error("restore the generation")]
-    Restore(#[source] RestoreFault),
-    /// The commit failed.
-    #[error("commit the generation")]
-    Commit(#[source] CommitError),
-    /// The store failed.
-    #[error(transparent)]
-    History(#[from] HistoryError),
-}
-
-impl ReloadError {
-    /// Returns the stable code of the error.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Invalid(error) => error.code(),
-            Self::Refused(refusal) => refusal.code(),
-            Self::Conflict { .. } => "conflict",
-            Self::NotFound(_) => "not_found",
-            Self::PrivateValuesUnavailable { .. } => "private_values_unavailable",
-            Self::Restore(_) => "storage_unavailable",
-            Self::Commit(error) => error.code(),
-            Self::History(error) => error.code(),
-        }
-    }
-
-    /// Returns the findings of an invalid file.
-    pub fn findings(&self) -> &[Finding] {
-        match self {
-            Self::Invalid(error) => error.findings(),
-            Self::Refused(_)
-            | Self::Conflict { .. }
-            | Self::NotFound(_)
-            | Self::PrivateValuesUnavailable { .. }
-            | Self::Restore(_)
-            | Self::Commit(_)
-            | Self::History(_) => &[],
         }
     }
 }
@@ -606,25 +467,6 @@ impl Reloader {
     }
 }
 
-impl Report {
-    fn take(&mut self, changes: Changes) {
-        self.servers = ServersReport {
-            added: changes.servers.added,
-            changed: changes
-                .servers
-                .changed
-                .into_iter()
-                .map(|change| change.name)
-                .collect(),
-            removed: changes.servers.removed,
-            unchanged: changes.servers.unchanged,
-            unavailable: Vec::new(),
-        };
-        self.sections = changes.sections;
-        self.private_rotated = changes.private_rotated;
-    }
-}
-
 /// Whether servers of two configs that mean the same have other private values: a restored config lacks those that could not
 /// be had.
 fn has_other_values(one: &Config, other: &Config) -> bool {
@@ -632,34 +474,6 @@ fn has_other_values(one: &Config, other: &Config) -> bool {
         let other = other.servers.get(name);
         other.is_some_and(|other| other.digest_with_values() != server.digest_with_values())
     })
-}
-
-/// What the status says of a refusal: findings are listed beside it, any other cause is not.
-fn message(error: &ReloadError) -> String {
-    if let ReloadError::Invalid(error) = error {
-        return not_loaded(error);
-    }
-    error.to_string()
-}
-
-/// What the status says of a file that is no config.
-pub(crate) fn not_loaded(error: &LoadError) -> String {
-    let mut text = "the config is not valid".to_owned();
-    if error.findings().is_empty() {
-        let mut cause: Option<&dyn std::error::Error> = Some(error);
-        while let Some(inner) = cause {
-            text = format!("{text}: {inner}");
-            cause = inner.source();
-        }
-    }
-    text
-}
-
-/// Whether a refusal leaves the file and what is in force apart. A caller that has seen another head, and a rollback, can ask
-/// again or not: their refusal says nothing of the file.
-fn is_about_the_file(request: &ReloadRequest, error: &ReloadError) -> bool {
-    let is_stale = request.expected.is_some() && matches!(error, ReloadError::Conflict { .. });
-    request.cause != Cause::Rollback && !is_stale
 }
 
 /// Waits until a server serves, or its first attempt has failed.
@@ -699,14 +513,8 @@ pub(crate) fn unix_ms(time: std::time::SystemTime) -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn timestamp(at_ms: i64) -> String {
+pub(crate) fn timestamp(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms)
         .map(|at| at.to_string())
         .unwrap_or_default()
-}
-
-impl From<RestoreError> for ReloadError {
-    fn from(error: RestoreError) -> Self {
-        Self::Restore(error.into())
-    }
 }
