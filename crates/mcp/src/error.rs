@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::raw::RawJson;
+use crate::{object::RawObject, raw::RawJson};
 
 /// Error codes.
 pub mod code {
@@ -66,6 +66,18 @@ impl RpcError {
     /// Makes the error of wrong parameters.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(code::INVALID_PARAMS, message)
+    }
+
+    /// Reads the error object that a peer sent, its message made safe to show; what is missing or of another type is
+    /// filled in.
+    pub fn of_peer(error: &RawJson) -> Self {
+        let object = RawObject::parse(error).unwrap_or_default();
+        let code = object.get("code").and_then(|code| code.decode().ok());
+        Self {
+            code: code.unwrap_or(code::INTERNAL_ERROR),
+            message: escape_text(&object.get_string("message").unwrap_or_default()),
+            data: object.get("data").cloned(),
+        }
     }
 
     /// Encodes the error object.

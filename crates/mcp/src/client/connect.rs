@@ -316,12 +316,7 @@ impl<'a> Handshake<'a> {
 }
 
 fn refusal(method: &'static str, error: &RawJson) -> ConnectError {
-    let error = RawObject::parse(error).unwrap_or_default();
-    let code = error
-        .get("code")
-        .and_then(|code| code.decode().ok())
-        .unwrap_or(code::INTERNAL_ERROR);
-    let message = escape_text(&error.get_string("message").unwrap_or_default());
+    let RpcError { code, message, .. } = RpcError::of_peer(error);
     ConnectError::Refused {
         method,
         code,

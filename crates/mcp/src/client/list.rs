@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::{Call, CallError, Client};
-use crate::{error::escape_text, message::Outcome, object::RawObject, raw::RawJson};
+use crate::{error::RpcError, message::Outcome, object::RawObject, raw::RawJson};
 
 /// The most pages that a list may have.
 const MAX_PAGES: usize = 1_000;
@@ -138,12 +138,7 @@ impl Client {
                 field: "result",
             }),
             Outcome::Error(error) => {
-                let error = RawObject::parse(&error).unwrap_or_default();
-                let code = error
-                    .get("code")
-                    .and_then(|code| code.decode().ok())
-                    .unwrap_or_default();
-                let message = escape_text(&error.get_string("message").unwrap_or_default());
+                let RpcError { code, message, .. } = RpcError::of_peer(&error);
                 Err(ListError::Refused {
                     method,
                     code,
