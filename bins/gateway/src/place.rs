@@ -120,7 +120,7 @@ impl Place {
         if self.format == Format::Text {
             self.print_findings(error.findings());
         }
-        let missing = matches!(&error, LoadError::Read { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
+        let hint = remedy(path, &error);
         let findings = serde_json::to_value(error.findings()).ok();
         let mut failure = Failure::new(
             Exit::Config,
@@ -128,11 +128,7 @@ impl Place {
             anyhow::Error::new(error).context(format!("config {path}")),
         );
         failure.findings = findings;
-        if missing {
-            failure.hint("name another file with --config FILE")
-        } else {
-            failure.hint("`genlock check` lists every finding")
-        }
+        failure.hint(hint)
     }
 
     /// Prints findings to standard error, one a line, the hint below.
@@ -147,5 +143,25 @@ impl Place {
                 eprintln!("  hint: {hint}");
             }
         }
+    }
+}
+
+/// Says what to do about a config that does not load.
+pub(crate) fn remedy(path: &Utf8Path, error: &LoadError) -> String {
+    match error {
+        LoadError::Read { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            "let the user that runs genlock read it".to_owned()
+        }
+        LoadError::Read { .. } | LoadError::NotAFile { .. } => {
+            "name another file with --config FILE".to_owned()
+        }
+        LoadError::WritableByOthers { .. } => format!("chmod o-w {path}"),
+        LoadError::ForeignOwner { .. } => {
+            "let it belong to the user that runs genlock, or to root".to_owned()
+        }
+        LoadError::TooLarge { .. } => "leave out what is no configuration".to_owned(),
+        LoadError::Torn { .. } => "write it to the side and rename it into place".to_owned(),
+        LoadError::NotUtf8 { .. } => "save it as UTF-8".to_owned(),
+        LoadError::Invalid(_) => "`genlock check` lists every finding".to_owned(),
     }
 }

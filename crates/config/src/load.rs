@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, Metadata},
     io::{self, Read},
+    os::unix::fs::MetadataExt,
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -53,6 +54,20 @@ pub enum LoadError {
         /// What was meant to be a file.
         path: Utf8PathBuf,
     },
+    /// Every user of the machine can write the file, and so decide what is started.
+    #[error("config {path} can be written by others")]
+    WritableByOthers {
+        /// The file.
+        path: Utf8PathBuf,
+    },
+    /// The file belongs to somebody else, who can write it whatever its mode says.
+    #[error("config {path} belongs to uid {owner}, which is neither root nor who reads it")]
+    ForeignOwner {
+        /// The file.
+        path: Utf8PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
     /// The text is longer than [`MAX_FILE_BYTES`].
     #[error("config {path} is larger than {MAX_FILE_BYTES} bytes")]
     TooLarge {
@@ -90,7 +105,8 @@ pub fn load(path: &Utf8Path, variables: &Variables) -> Result<Loaded, LoadError>
 
 /// Loads the config in the file `path`.
 ///
-/// Reads the file whole, once; a read that a writer got in between is repeated a few times.
+/// Reads the file whole, once; a read that a writer got in between is repeated a few times. A file that others can
+/// write, or that belongs to neither the reader nor root, is not read: whoever writes it decides what is started.
 /// `sources` is what interpolation may read, beside files in the directory of `path`.
 ///
 /// # Errors
@@ -277,12 +293,44 @@ fn check(path: &Utf8Path, metadata: &Metadata) -> Result<(), LoadError> {
             path: path.to_owned(),
         });
     }
+    let owner = metadata.uid();
+    match distrust(metadata.mode(), owner, rustix::process::geteuid().as_raw()) {
+        Some(Distrust::WritableByOthers) => {
+            return Err(LoadError::WritableByOthers {
+                path: path.to_owned(),
+            });
+        }
+        Some(Distrust::ForeignOwner) => {
+            return Err(LoadError::ForeignOwner {
+                path: path.to_owned(),
+                owner,
+            });
+        }
+        None => {}
+    }
     if metadata.len() > MAX_FILE_BYTES {
         return Err(LoadError::TooLarge {
             path: path.to_owned(),
         });
     }
     Ok(())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Distrust {
+    WritableByOthers,
+    ForeignOwner,
+}
+
+/// Says why a file of this mode and owner is not to be trusted by the user `reader`. Root is trusted, since it can do
+/// anything to the reader as well.
+fn distrust(mode: u32, owner: u32, reader: u32) -> Option<Distrust> {
+    const WRITE_BY_OTHERS: u32 = 0o002;
+    const ROOT: u32 = 0;
+    if mode & WRITE_BY_OTHERS != 0 {
+        return Some(Distrust::WritableByOthers);
+    }
+    (owner != reader && owner != ROOT).then_some(Distrust::ForeignOwner)
 }
 
 // === impl LoadError ===
@@ -293,6 +341,8 @@ impl LoadError {
         match self {
             Self::Read { .. } => "config.read",
             Self::NotAFile { .. } => "config.not_a_file",
+            Self::WritableByOthers { .. } => "config.writable_by_others",
+            Self::ForeignOwner { .. } => "config.foreign_owner",
             Self::TooLarge { .. } => "config.file_too_large",
             Self::Torn { .. } => "config.torn",
             Self::NotUtf8 { .. } => "config.not_utf8",
@@ -306,9 +356,37 @@ impl LoadError {
             Self::Invalid(findings) => findings.as_slice(),
             Self::Read { .. }
             | Self::NotAFile { .. }
+            | Self::WritableByOthers { .. }
+            | Self::ForeignOwner { .. }
             | Self::TooLarge { .. }
             | Self::Torn { .. }
             | Self::NotUtf8 { .. } => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Distrust, distrust};
+
+    #[test]
+    fn only_the_reader_and_root_are_trusted_with_a_config() {
+        let cases = [
+            (0o100_600, 1000, 1000, None),
+            (0o100_644, 1000, 1000, None),
+            (0o100_664, 1000, 1000, None),
+            (0o100_644, 0, 1000, None),
+            (0o100_602, 1000, 1000, Some(Distrust::WritableByOthers)),
+            (0o100_666, 0, 0, Some(Distrust::WritableByOthers)),
+            (0o100_600, 1001, 1000, Some(Distrust::ForeignOwner)),
+            (0o100_644, 1000, 0, Some(Distrust::ForeignOwner)),
+        ];
+        for (mode, owner, reader, expected) in cases {
+            let found = distrust(mode, owner, reader);
+            assert_eq!(
+                found, expected,
+                "mode {mode:o}, uid {owner}, read by {reader}"
+            );
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `genlock check`.
 
+use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+
 use serde_json::{Value, json};
 
 use crate::stage::{self, failed, run, succeeded};
@@ -113,6 +115,27 @@ fn check_says_what_is_fine() {
         succeeded("two.json: ok, 2 servers\n")
     );
     let missing = run(&scratch, &["check", "--config", "none.yaml"], &[]);
-    let text = "error: none.yaml: read config none.yaml\n  caused by: No such file or directory (os error 2)\n";
+    let text = "error: none.yaml: read config none.yaml\n  caused by: No such file or directory (os error 2)\n\n\
+                hint: name another file with --config FILE\n";
     assert_eq!(missing, failed(78, text));
+}
+
+#[test]
+fn a_config_that_others_can_write_is_neither_fine_nor_served() {
+    let scratch = stage::scratch();
+    let file = scratch.write("genlock.yaml", "mcp_servers: { a: { command: x } }");
+    std::fs::set_permissions(&file, Permissions::from_mode(0o646)).unwrap();
+
+    let checked = run(&scratch, &["check"], &[]);
+    let served = run(&scratch, &["serve"], &[]);
+
+    let why = "config genlock.yaml can be written by others\n\nhint: chmod o-w genlock.yaml\n";
+    assert_eq!(checked, failed(78, format!("error: genlock.yaml: {why}")));
+    let chain = format!("error: config genlock.yaml\n  caused by: {why}");
+    assert_eq!(served, failed(78, chain));
+    std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(
+        run(&scratch, &["check"], &[]),
+        succeeded("genlock.yaml: ok, 1 server\n")
+    );
 }

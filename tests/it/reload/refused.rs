@@ -1,5 +1,7 @@
 //! What is refused, and how that is told; the generation before stays in force.
 
+use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+
 use genlock_testkit::clients::{ApiClient, ModernClient};
 use http::Method;
 use serde_json::{Value, json};
@@ -111,6 +113,24 @@ async fn a_file_that_is_gone_is_named() {
         format!("the config is not valid: {read}: {gone}")
     );
     assert_eq!(apply(&gateway, &config(&servers)).await, unchanged(1, 1));
+}
+
+#[tokio::test]
+async fn an_edit_that_anybody_could_have_made_is_refused() {
+    stage::scratch();
+    let gateway = gateway(&json!({"one": stdio(&[])})).await;
+    let file = gateway.config_path();
+    let two = json!({"one": stdio(&[]), "two": stdio(&[])});
+    std::fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+    std::fs::write(&file, config(&two).to_string()).unwrap();
+
+    let (status, code, _) = error(&ask(&gateway, &json!({})).await);
+
+    assert_eq!((status, code.as_str()), (422, "config.writable_by_others"));
+    assert_eq!((head(&gateway).await, pids(&gateway).await.len()), (1, 1));
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    ask(&gateway, &json!({})).await;
+    assert_eq!((head(&gateway).await, pids(&gateway).await.len()), (2, 2));
 }
 
 #[tokio::test]

@@ -5,7 +5,11 @@ use std::process::ExitCode;
 use genlock_config::{Finding, LoadError};
 use serde_json::json;
 
-use crate::{args::Format, failure::Exit, place::Place};
+use crate::{
+    args::Format,
+    failure::Exit,
+    place::{Place, remedy},
+};
 
 pub(super) fn run(place: &Place) -> ExitCode {
     let Some(path) = place.config_file() else {
@@ -44,6 +48,10 @@ pub(super) fn run(place: &Place) -> ExitCode {
                     eprintln!("error: {path}: {error}");
                     if let Some(source) = std::error::Error::source(&error) {
                         eprintln!("  caused by: {source}");
+                    }
+                    // Findings carry their own.
+                    if findings.is_empty() {
+                        eprintln!("\nhint: {}", remedy(&path, &error));
                     }
                 }
             }

@@ -1,6 +1,9 @@
 //! Files on disk.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, symlink},
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use genlock_config::{LoadError, Variables, load};
@@ -54,6 +57,20 @@ fn what_is_no_readable_file_has_a_code_of_its_own() {
     assert_eq!(code(&path.join("latin.yaml")), "config.not_utf8");
     assert_eq!(code(&path.join("utf16.yaml")), "config.not_utf8");
     assert_eq!(code(&path.join("empty.yaml")), "config.invalid");
+}
+
+#[test]
+fn a_file_that_others_can_write_is_refused_however_it_is_named() {
+    let (_folder, path) = folder();
+    let (file, link) = (path.join("open.yaml"), path.join("link.yaml"));
+    fs::write(&file, "{}").unwrap();
+    symlink(&file, &link).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+
+    assert_eq!(code(&file), "config.writable_by_others");
+    assert_eq!(code(&link), "config.writable_by_others");
+    fs::set_permissions(&file, Permissions::from_mode(0o664)).unwrap();
+    assert!(load(&link, &Variables::empty()).is_ok());
 }
 
 #[test]
