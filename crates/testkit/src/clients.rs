@@ -69,6 +69,20 @@ pub(crate) fn call_params(tool: &str, arguments: &str) -> String {
     format!(r#"{{"name":{},"arguments":{arguments}}}"#, quote(tool))
 }
 
+/// The names of all tools, page by page; `list` requests one page with these parameters.
+pub(crate) async fn every_tool_name(list: impl AsyncFn(String) -> Answer) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut params = "{}".to_owned();
+    loop {
+        let page = list(params).await;
+        names.extend(page.names());
+        let Some(cursor) = page.member_raw("nextCursor") else {
+            return names;
+        };
+        params = format!(r#"{{"cursor":{cursor}}}"#);
+    }
+}
+
 /// `text` as a JSON string.
 pub(crate) fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()

@@ -10,7 +10,7 @@ use http::Method;
 use super::{
     LEGACY,
     answer::Answer,
-    call_params,
+    call_params, every_tool_name,
     exchange::{ClientError, Http, Pending, http_client, open},
     message,
     modern::http_request,
@@ -156,16 +156,7 @@ impl LegacyClient {
 
     /// The names of all tools, page by page.
     pub async fn tool_names(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        let mut params = "{}".to_owned();
-        loop {
-            let page = self.request("tools/list", &params).await;
-            names.extend(page.names());
-            let Some(cursor) = page.member_raw("nextCursor") else {
-                return names;
-            };
-            params = format!(r#"{{"cursor":{cursor}}}"#);
-        }
+        every_tool_name(async |params: String| self.request("tools/list", &params).await).await
     }
 
     /// Sends a request and waits for the headers of its answer.

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::{
     META, MODERN,
     answer::Answer,
-    call_params,
+    call_params, every_tool_name,
     exchange::{ClientError, Http, Pending, http_client, open},
     message, quote, with_meta,
 };
@@ -134,16 +134,7 @@ impl ModernClient {
 
     /// The names of all tools, page by page.
     pub async fn tool_names(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        let mut params = "{}".to_owned();
-        loop {
-            let page = self.request("tools/list", &params).await;
-            names.extend(page.names());
-            let Some(cursor) = page.member_raw("nextCursor") else {
-                return names;
-            };
-            params = format!(r#"{{"cursor":{cursor}}}"#);
-        }
+        every_tool_name(async |params: String| self.request("tools/list", &params).await).await
     }
 
     /// Opens `subscriptions/listen` with this filter and waits for the acknowledgement.

@@ -19,7 +19,7 @@ use tokio::{
 use super::{
     DEADLINE, META, MODERN,
     answer::Answer,
-    call_params,
+    call_params, every_tool_name,
     exchange::is_response,
     legacy::initialize_params,
     message, quote,
@@ -258,16 +258,7 @@ impl StdioClient {
 
     /// The names of all tools, page by page.
     pub async fn tool_names(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        let mut params = "{}".to_owned();
-        loop {
-            let page = self.request("tools/list", &params).await;
-            names.extend(page.names());
-            let Some(cursor) = page.member_raw("nextCursor") else {
-                return names;
-            };
-            params = format!(r#"{{"cursor":{cursor}}}"#);
-        }
+        every_tool_name(async |params: String| self.request("tools/list", &params).await).await
     }
 
     /// Writes a line, whatever it is. A child that no longer reads is no failure here.
