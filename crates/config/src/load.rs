@@ -293,21 +293,8 @@ fn check(path: &Utf8Path, metadata: &Metadata) -> Result<(), LoadError> {
             path: path.to_owned(),
         });
     }
-    let owner = metadata.uid();
-    match distrust(metadata.mode(), owner, rustix::process::geteuid().as_raw()) {
-        Some(Distrust::WritableByOthers) => {
-            return Err(LoadError::WritableByOthers {
-                path: path.to_owned(),
-            });
-        }
-        Some(Distrust::ForeignOwner) => {
-            return Err(LoadError::ForeignOwner {
-                path: path.to_owned(),
-                owner,
-            });
-        }
-        None => {}
-    }
+    let reader = rustix::process::geteuid().as_raw();
+    trust(path, metadata.mode(), metadata.uid(), reader)?;
     if metadata.len() > MAX_FILE_BYTES {
         return Err(LoadError::TooLarge {
             path: path.to_owned(),
@@ -316,21 +303,22 @@ fn check(path: &Utf8Path, metadata: &Metadata) -> Result<(), LoadError> {
     Ok(())
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Distrust {
-    WritableByOthers,
-    ForeignOwner,
-}
-
-/// Says why a file of this mode and owner is not to be trusted by the user `reader`. Root is trusted, since it can do
+/// Refuses a file of this mode and owner where the user `reader` must not trust it. Root is trusted, since it can do
 /// anything to the reader as well.
-fn distrust(mode: u32, owner: u32, reader: u32) -> Option<Distrust> {
+fn trust(path: &Utf8Path, mode: u32, owner: u32, reader: u32) -> Result<(), LoadError> {
     const WRITE_BY_OTHERS: u32 = 0o002;
     const ROOT: u32 = 0;
+    let path = || path.to_owned();
     if mode & WRITE_BY_OTHERS != 0 {
-        return Some(Distrust::WritableByOthers);
+        return Err(LoadError::WritableByOthers { path: path() });
     }
-    (owner != reader && owner != ROOT).then_some(Distrust::ForeignOwner)
+    if owner != reader && owner != ROOT {
+        return Err(LoadError::ForeignOwner {
+            path: path(),
+            owner,
+        });
+    }
+    Ok(())
 }
 
 // === impl LoadError ===
@@ -367,22 +355,23 @@ impl LoadError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Distrust, distrust};
+    use super::trust;
 
     #[test]
     fn only_the_reader_and_root_are_trusted_with_a_config() {
         let cases = [
-            (0o100_600, 1000, 1000, None),
-            (0o100_644, 1000, 1000, None),
-            (0o100_664, 1000, 1000, None),
-            (0o100_644, 0, 1000, None),
-            (0o100_602, 1000, 1000, Some(Distrust::WritableByOthers)),
-            (0o100_666, 0, 0, Some(Distrust::WritableByOthers)),
-            (0o100_600, 1001, 1000, Some(Distrust::ForeignOwner)),
-            (0o100_644, 1000, 0, Some(Distrust::ForeignOwner)),
+            (0o100_600, 1000, 1000, Ok(())),
+            (0o100_644, 1000, 1000, Ok(())),
+            (0o100_664, 1000, 1000, Ok(())),
+            (0o100_644, 0, 1000, Ok(())),
+            (0o100_602, 1000, 1000, Err("config.writable_by_others")),
+            (0o100_666, 0, 0, Err("config.writable_by_others")),
+            (0o100_600, 1001, 1000, Err("config.foreign_owner")),
+            (0o100_644, 1000, 0, Err("config.foreign_owner")),
         ];
         for (mode, owner, reader, expected) in cases {
-            let found = distrust(mode, owner, reader);
+            let found = trust("genlock.yaml".into(), mode, owner, reader);
+            let found = found.map_err(|error| error.code());
             assert_eq!(
                 found, expected,
                 "mode {mode:o}, uid {owner}, read by {reader}"

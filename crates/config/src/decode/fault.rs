@@ -1,25 +1,25 @@
 //! Findings about the document itself.
 
 use super::context::Report;
-use crate::tree::{Fault, FaultKind};
+use crate::tree::{Fault, FaultKind, Reason};
 
 /// Says what a fault of the document is.
 pub(crate) fn finding(fault: &Fault) -> Report {
     let error = |code, message: &str| Report::error(code, fault.place, &fault.path, message);
     match &fault.kind {
-        FaultKind::Empty => error("config.empty", "the document is empty")
+        FaultKind::Meaningless(Reason::Empty) => error("config.empty", "the document is empty")
             .hint("write `{}` for a config of nothing but defaults"),
-        FaultKind::SeveralDocuments => error(
+        FaultKind::Meaningless(Reason::SeveralDocuments) => error(
             "config.several_documents",
             "a second document starts here; a config is one",
         )
         .hint("remove the `---` line, or put the documents together"),
-        FaultKind::TooDeep => error("config.too_deep", "nested too deeply"),
-        FaultKind::TooLarge => error(
+        FaultKind::Meaningless(Reason::TooDeep) => error("config.too_deep", "nested too deeply"),
+        FaultKind::Meaningless(Reason::TooLarge) => error(
             "config.too_large",
             "the document holds too much, aliases counted as what they stand for",
         ),
-        FaultKind::Syntax { message, hint } => {
+        FaultKind::Meaningless(Reason::Syntax { message, hint }) => {
             let report = error("config.syntax", message);
             match hint {
                 Some(hint) => report.hint(*hint),

@@ -40,7 +40,8 @@ pub(crate) fn decode(server: &Section<'_>) -> Option<HttpDefinition> {
     })
 }
 
-fn address(field: Field<'_>) -> Option<Text> {
+/// Takes the URL of an HTTP endpoint; one whose private values are missing is not looked at.
+pub(crate) fn address(field: Field<'_>) -> Option<Text> {
     let address = field.some_text(Privacy::Url)?;
     match url::fault(address.expose()) {
         Some(fault) if !address.is_missing() => {

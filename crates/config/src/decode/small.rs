@@ -7,7 +7,6 @@ use super::{
     section::{Field, Section},
     text::Privacy,
     top::list,
-    url,
 };
 use crate::{
     model::Config,
@@ -250,16 +249,7 @@ fn decode_logging(section: &Section<'_>, logging: &mut Logging) {
 }
 
 fn decode_observability(section: &Section<'_>) -> Observability {
-    let endpoint = section.get(observability::OTLP_ENDPOINT, |field| {
-        let address = field.some_text(Privacy::Url)?;
-        match url::fault(address.expose()) {
-            Some(fault) if !address.is_missing() => {
-                field.error("config.invalid_url", fault);
-                None
-            }
-            _ => Some(address),
-        }
-    });
+    let endpoint = section.get(observability::OTLP_ENDPOINT, http::address);
     let headers: Option<BTreeMap<_, _>> = section.with(observability::OTLP_HEADERS, |field| {
         http::any_headers(&field)
     });

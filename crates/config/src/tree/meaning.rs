@@ -48,7 +48,7 @@ pub(super) struct Meaningless {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(crate) enum Reason {
     /// There is no value in it.
     Empty,
     SeveralDocuments,

@@ -30,14 +30,8 @@ pub(crate) struct Faults {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    Empty,
-    SeveralDocuments,
-    TooDeep,
-    TooLarge,
-    Syntax {
-        message: &'static str,
-        hint: Option<&'static str>,
-    },
+    /// The document has no meaning.
+    Meaningless(Reason),
     DuplicateKey {
         first: Place,
     },
@@ -57,7 +51,7 @@ pub(crate) fn read(text: &str, json: bool) -> (Option<Node>, Faults) {
             let fault = Fault {
                 place: Place::START,
                 path: String::new(),
-                kind: FaultKind::Empty,
+                kind: FaultKind::Meaningless(Reason::Empty),
             };
             (None, Faults::one(fault))
         }
@@ -100,25 +94,18 @@ impl Faults {
 }
 
 fn fault_of(Meaningless { reason, place }: Meaningless, text: &str) -> Fault {
-    let kind = match reason {
-        Reason::Empty => FaultKind::Empty,
-        Reason::SeveralDocuments => FaultKind::SeveralDocuments,
-        Reason::TooDeep => FaultKind::TooDeep,
-        Reason::TooLarge => FaultKind::TooLarge,
-        Reason::Syntax { message, hint } => FaultKind::Syntax { message, hint },
-    };
     let number = |number: usize| u32::try_from(number.max(1)).unwrap_or(u32::MAX);
     let known = place.map(|(line, column)| Place {
         line: number(line),
         column: number(column),
     });
     let second =
-        (kind == FaultKind::SeveralDocuments).then(|| Places::of_yaml(text).second_document);
+        (reason == Reason::SeveralDocuments).then(|| Places::of_yaml(text).second_document);
     let place = second.flatten().or(known);
     Fault {
         place: place.unwrap_or(Place::START),
         path: String::new(),
-        kind,
+        kind: FaultKind::Meaningless(reason),
     }
 }
 

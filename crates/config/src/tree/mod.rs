@@ -8,7 +8,10 @@ mod merge;
 mod places;
 mod syntax;
 
-pub(crate) use self::merge::{Fault, FaultKind, read};
+pub(crate) use self::{
+    meaning::Reason,
+    merge::{Fault, FaultKind, read},
+};
 
 use secrecy::zeroize::Zeroizing;
 
