@@ -118,6 +118,11 @@ impl Fingerprint {
         self.0.as_bytes()
     }
 
+    /// Takes a fingerprint that was stored as bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(Hash::from_bytes(bytes))
+    }
+
     /// Takes a fingerprint that was stored as hex.
     pub fn from_hex(hex: &str) -> Option<Self> {
         Hash::from_hex(hex).ok().map(Self)

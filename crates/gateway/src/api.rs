@@ -15,13 +15,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    reload::{ReloadRequest, Reloader},
+    reload::{LIST, ReloadRequest, Reloader},
     report::{ReloadError, Report},
     status::failure,
 };
-
-/// How many generations one answer holds at most.
-const LIST: u32 = 200;
 
 /// Who asks over HTTP while there is no authentication: whoever may come in at the door.
 fn local_caller() -> Actor {

@@ -4,15 +4,17 @@
 use std::sync::Arc;
 
 use genlock_config::{Finding, LoadError, Loaded, ProfileId};
-use genlock_policy::{Actor, Cause, Decision, Generation, Overlay, Plan, Refusal};
+use genlock_policy::{Actor, Cause, Decision, Generation, Overlay, Plan, Refusal, Snapshot};
 use genlock_store::{CommitError, GenerationRecord};
 use serde_json::{Value, json};
 
 use crate::{
     gateway::Host,
-    history::{Draft, History, HistoryError, RestoreFault, stored_overlay, stored_snapshot},
+    history::{
+        Draft, History, HistoryError, RestoreFault, generation, stored_overlay, stored_snapshot,
+    },
     reload::unix_ms,
-    report::not_loaded,
+    report::{not_loaded, refusal},
     source::ConfigSource,
     state_dir::StateDir,
 };
@@ -89,10 +91,12 @@ pub(crate) async fn boot(
         Ok(loaded) => from_file(history, head, loaded, source, strict, host).await,
         Err(error) => match head {
             Some(head) if !strict => {
-                let code = error.code();
-                let findings: Vec<String> =
-                    error.findings().iter().map(ToString::to_string).collect();
-                let degraded = json!({"cause": "boot", "code": code, "message": not_loaded(&error), "findings": findings});
+                let degraded = refusal(
+                    Cause::Boot,
+                    error.code(),
+                    &not_loaded(&error),
+                    error.findings(),
+                );
                 from_last_good(history, &head, source, degraded)
             }
             Some(_) | None => Err(BootError::Invalid(error)),
@@ -109,17 +113,8 @@ async fn from_file(
     host: &Host,
 ) -> Result<Booted, BootError> {
     let candidate = history.snapshot(&loaded.config);
-    let stored = head.as_ref().map(stored_snapshot).transpose();
-    let stored = stored.map_err(|source| match &head {
-        Some(head) => HistoryError::Damaged {
-            number: head.number,
-            source,
-        },
-        None => HistoryError::Damaged {
-            number: genlock_policy::GenerationNumber::FIRST,
-            source,
-        },
-    })?;
+    let stored = head.as_ref().map(content).transpose()?;
+    let (stored, overlay) = stored.unzip();
     let plan = Plan {
         head: stored.as_ref(),
         booted: None,
@@ -127,20 +122,11 @@ async fn from_file(
         confirm_mass_removal: false,
     };
     let warnings = [loaded.warnings, loaded.unavailable].concat();
-    let overlay = head.as_ref().map_or_else(Overlay::default, stored_overlay);
+    let overlay = Arc::new(overlay.unwrap_or_default());
     match (plan.decide(), head) {
         (Decision::Unchanged { .. }, Some(head)) => {
-            let generation = Generation {
-                number: head.number,
-                parent: head.parent,
-                cause: head.cause,
-                actor: head.actor.clone(),
-                at_ms: head.at_ms,
-                reason: head.reason.clone(),
-                snapshot: Arc::new(candidate),
-                overlay: Arc::new(overlay),
-                config: Arc::new(loaded.config),
-            };
+            let (snapshot, config) = (Arc::new(candidate), Arc::new(loaded.config));
+            let generation = generation(&head, snapshot, overlay, config);
             Ok(Booted {
                 history,
                 generation,
@@ -149,14 +135,14 @@ async fn from_file(
             })
         }
         (Decision::Refused { reason }, Some(head)) if !strict => {
-            let degraded = json!({"cause": "boot", "code": reason.code(), "message": reason.to_string(), "findings": []});
+            let degraded = refusal(Cause::Boot, reason.code(), &reason.to_string(), &[]);
             from_last_good(history, &head, source, degraded)
         }
         (Decision::Refused { reason }, _) => Err(BootError::Refused(reason)),
         (Decision::Commit { .. } | Decision::Unchanged { .. }, head) => {
             let draft = Draft {
                 snapshot: Arc::new(candidate),
-                overlay: Arc::new(overlay),
+                overlay,
                 config: Arc::new(loaded.config),
                 cause: Cause::Boot,
                 actor: Actor::system(),
@@ -175,6 +161,16 @@ async fn from_file(
             })
         }
     }
+}
+
+/// Reads what a stored generation holds.
+fn content(record: &GenerationRecord) -> Result<(Snapshot, Overlay), HistoryError> {
+    let content =
+        stored_snapshot(record).and_then(|snapshot| Ok((snapshot, stored_overlay(record)?)));
+    content.map_err(|source| HistoryError::Damaged {
+        number: record.number,
+        source,
+    })
 }
 
 /// Starts on a stored generation. Servers whose private values cannot be had park; the others serve.

@@ -24,13 +24,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     api,
-    reload::{ReloadRequest, Reloader},
+    reload::{LIST, ReloadRequest, Reloader},
     status::Status,
 };
 
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
-/// How many generations one answer holds at most.
-const LIST: u32 = 200;
 
 /// Binds the control socket. Only the holder of the state directory's lock may call this: a file that is already there
 /// was left behind by a gateway that is gone.

@@ -12,8 +12,7 @@ use genlock_config::{
     Config, Fingerprint, FingerprintKey, PrivateValue, PrivateValues, ProfileId, RestoreError,
 };
 use genlock_policy::{
-    Actor, Cause, Generation, GenerationDigest, GenerationNumber, Overlay, Snapshot,
-    StoredSnapshotError,
+    Actor, Cause, Generation, GenerationNumber, Overlay, Snapshot, StoredSnapshotError,
 };
 use genlock_store::{
     CommitError, Epoch, Fault, GenerationRecord, GenerationSummary, Location, NewGeneration,
@@ -165,17 +164,12 @@ impl History {
             .store
             .commit_generation(self.epoch, expected, new)
             .await?;
-        Ok(Generation {
-            number: record.number,
-            parent: record.parent,
-            cause: record.cause,
-            actor: record.actor,
-            at_ms: record.at_ms,
-            reason: record.reason,
-            snapshot: draft.snapshot,
-            overlay: draft.overlay,
-            config: draft.config,
-        })
+        Ok(generation(
+            &record,
+            draft.snapshot,
+            draft.overlay,
+            draft.config,
+        ))
     }
 
     /// Puts a stored generation together with private values: those of `found` whose fingerprints match. The others are
@@ -213,17 +207,8 @@ impl History {
                 ));
             }
         }
-        let generation = Generation {
-            number: record.number,
-            parent: record.parent,
-            cause: record.cause,
-            actor: record.actor.clone(),
-            at_ms: record.at_ms,
-            reason: record.reason.clone(),
-            snapshot: Arc::new(snapshot),
-            overlay: Arc::new(stored_overlay(record)),
-            config: Arc::new(config),
-        };
+        let overlay = Arc::new(stored_overlay(record)?);
+        let generation = generation(record, Arc::new(snapshot), overlay, Arc::new(config));
         Ok((generation, unmatched))
     }
 
@@ -246,33 +231,41 @@ pub enum RestoreFault {
     Restore(#[from] RestoreError),
 }
 
+/// Puts a stored generation together with the content that it stands for.
+pub(crate) fn generation(
+    record: &GenerationRecord,
+    snapshot: Arc<Snapshot>,
+    overlay: Arc<Overlay>,
+    config: Arc<Config>,
+) -> Generation {
+    Generation {
+        number: record.number,
+        parent: record.parent,
+        cause: record.cause,
+        actor: record.actor.clone(),
+        at_ms: record.at_ms,
+        reason: record.reason.clone(),
+        snapshot,
+        overlay,
+        config,
+    }
+}
+
 /// Reads the snapshot out of a stored generation.
 pub(crate) fn stored_snapshot(record: &GenerationRecord) -> Result<Snapshot, StoredSnapshotError> {
     let config =
         serde_json::from_str(&record.config).map_err(|_| StoredSnapshotError::NotAConfig)?;
-    let print = |print: &PrivateFingerprint| {
-        let hex: String = print
-            .as_bytes()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        Fingerprint::from_hex(&hex)
-    };
     let fingerprints = record
         .fingerprints
         .iter()
-        .filter_map(|(pointer, stored)| Some((pointer.clone(), print(stored)?)))
+        .map(|(pointer, stored)| (pointer.clone(), Fingerprint::from_bytes(*stored.as_bytes())))
         .collect();
-    Snapshot::from_stored(
-        config,
-        fingerprints,
-        GenerationDigest::from_bytes(*record.digest.as_bytes()),
-    )
+    Snapshot::from_stored(config, fingerprints, record.digest)
 }
 
-/// Reads the overlay out of a stored generation; one that cannot be read denies nothing it could name.
-pub(crate) fn stored_overlay(record: &GenerationRecord) -> Overlay {
-    serde_json::from_str(&record.overlay).unwrap_or_default()
+/// Reads the overlay out of a stored generation.
+pub(crate) fn stored_overlay(record: &GenerationRecord) -> Result<Overlay, StoredSnapshotError> {
+    serde_json::from_str(&record.overlay).map_err(|_| StoredSnapshotError::NotAnOverlay)
 }
 
 /// Reads the key, or makes it; tells whether it was made.
@@ -325,4 +318,47 @@ fn write_key(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&fresh, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use genlock_config::ProfileId;
+    use genlock_policy::{Actor, Cause, GenerationDigest, GenerationNumber, Overlay};
+    use genlock_store::GenerationRecord;
+
+    use super::stored_overlay;
+
+    fn record(overlay: &str) -> GenerationRecord {
+        GenerationRecord {
+            profile: ProfileId::default(),
+            number: GenerationNumber::FIRST,
+            parent: None,
+            digest: GenerationDigest::from_bytes([0; 32]),
+            config: "{}".to_owned(),
+            fingerprints: BTreeMap::new(),
+            overlay: overlay.to_owned(),
+            cause: Cause::Boot,
+            actor: Actor::system(),
+            reason: None,
+            at_ms: 0,
+        }
+    }
+
+    #[test]
+    fn an_overlay_that_cannot_be_read_is_not_taken_for_one_that_revokes_nothing() {
+        let unreadable = [
+            "",
+            "null",
+            r#"{"revoked":[7]}"#,
+            r#"{"revoked":[],"more":1}"#,
+        ];
+        for overlay in unreadable {
+            let read = stored_overlay(&record(overlay)).map_err(|error| error.code());
+            assert_eq!(read, Err("snapshot.not_an_overlay"), "{overlay}");
+        }
+        let empty = stored_overlay(&record(r#"{"revoked":[]}"#));
+        assert_eq!(empty, Ok(Overlay::default()));
+    }
 }

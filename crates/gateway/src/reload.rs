@@ -22,10 +22,12 @@ use tokio::{
 use crate::{
     events::Events,
     history::{Draft, History, stored_overlay, stored_snapshot},
-    report::{ReloadError, Report, ServersReport, is_about_the_file, message},
+    report::{ReloadError, Report, ServersReport, is_about_the_file, message, refusal},
     source::ConfigSource,
 };
 
+/// How many generations one list holds at most.
+pub(crate) const LIST: u32 = 200;
 /// How long a report waits for servers unless it is asked for otherwise.
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
 
@@ -143,13 +145,15 @@ impl Reloader {
     pub(crate) async fn reload(&self, request: &ReloadRequest) -> Result<Report, ReloadError> {
         let began = Instant::now();
         let mut head = self.head.lock().await;
-        let source = self.source.clone();
-        // Reading a file may take long on some mounts.
-        let loaded = tokio::task::spawn_blocking(move || source.load()).await;
-        let outcome = match loaded {
-            Ok(Ok(loaded)) => {
+        let history = self.history.clone();
+        let loaded = self.read(move |source| {
+            let loaded = source.load()?;
+            Ok((history.snapshot(&loaded.config), loaded))
+        });
+        let outcome = match loaded.await {
+            Ok((snapshot, loaded)) => {
                 let candidate = Candidate {
-                    snapshot: Arc::new(self.history.snapshot(&loaded.config)),
+                    snapshot: Arc::new(snapshot),
                     config: Arc::new(loaded.config),
                     overlay: Arc::clone(&head.overlay),
                     warnings: [loaded.warnings, loaded.unavailable].concat(),
@@ -158,8 +162,7 @@ impl Reloader {
                 self.bring_into_force(&mut head, candidate, request, began)
                     .await
             }
-            Ok(Err(error)) => Err(ReloadError::Invalid(error)),
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => Err(ReloadError::Invalid(error)),
         };
         drop(head);
         self.tell(request, &outcome);
@@ -189,17 +192,25 @@ impl Reloader {
         self.finish(outcome, request, began).await
     }
 
+    /// Reads the file where blocking is allowed: it may take long on some mounts.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&ConfigSource) -> T + Send + 'static,
+    ) -> T {
+        let source = self.source.clone();
+        match tokio::task::spawn_blocking(move || read(&source)).await {
+            Ok(read) => read,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
     async fn earlier(
         &self,
         number: GenerationNumber,
         head: &Generation,
     ) -> Result<Candidate, ReloadError> {
-        let record = self
-            .history
-            .get(number)
-            .await?
-            .ok_or(ReloadError::NotFound(number))?;
-        let values = self.source.private_values();
+        let record = self.record(number).await?;
+        let values = self.read(ConfigSource::private_values).await;
         let (generation, unmatched) = self
             .history
             .restore(&record, &values)
@@ -375,10 +386,14 @@ impl Reloader {
                 );
             }
             Err(error) => {
-                let findings: Vec<String> =
-                    error.findings().iter().map(ToString::to_string).collect();
-                tracing::warn!(cause, code = error.code(), %error, ?findings, "reload refused, the generation before stays in force");
-                let refusal = json!({"cause": cause, "code": error.code(), "message": message(error), "findings": findings});
+                let refusal = refusal(
+                    request.cause,
+                    error.code(),
+                    &message(error),
+                    error.findings(),
+                );
+                let findings = &refusal["findings"];
+                tracing::warn!(cause, code = error.code(), %error, %findings, "reload refused, the generation before stays in force");
                 if is_about_the_file(request, error) {
                     *self.degraded.lock() = Some(refusal.clone());
                 }
@@ -407,6 +422,8 @@ impl Reloader {
     pub(crate) async fn shown(&self, number: GenerationNumber) -> Result<Value, ReloadError> {
         let record = self.record(number).await?;
         let snapshot = self.stored(&record)?;
+        let overlay =
+            stored_overlay(&record).map_err(|error| ReloadError::Restore(error.into()))?;
         Ok(json!({
             "number": record.number,
             "parent": record.parent,
@@ -417,7 +434,7 @@ impl Reloader {
             "at": timestamp(record.at_ms),
             "config": snapshot.redacted().as_json(),
             "private": snapshot.fingerprints().keys().collect::<Vec<_>>(),
-            "overlay": stored_overlay(&record),
+            "overlay": overlay,
         }))
     }
 

@@ -4,7 +4,7 @@ use genlock_config::{Finding, LoadError, RestoreError};
 use genlock_policy::{Cause, Changes, GenerationNumber, Refusal, SectionChange};
 use genlock_store::CommitError;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     history::{HistoryError, RestoreFault},
@@ -139,6 +139,12 @@ impl From<RestoreError> for ReloadError {
     fn from(error: RestoreError) -> Self {
         Self::Restore(error.into())
     }
+}
+
+/// What the status and listeners are told of a refusal: `{cause, code, message, findings}`.
+pub(crate) fn refusal(cause: Cause, code: &str, message: &str, findings: &[Finding]) -> Value {
+    let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    json!({"cause": cause.as_str(), "code": code, "message": message, "findings": findings})
 }
 
 /// What the status says of a refusal: findings are listed beside it, any other cause is not.

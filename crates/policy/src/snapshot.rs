@@ -40,6 +40,9 @@ pub enum StoredSnapshotError {
     /// It is not the redacted form of a config, or the fingerprints are those of another one.
     #[error("stored snapshot is not a config")]
     NotAConfig,
+    /// The overlay beside it is none. To go on without it would lift what it revokes.
+    #[error("stored overlay is not one")]
+    NotAnOverlay,
     /// It was changed since it was stored.
     #[error("stored snapshot does not match its digest: expected {expected}, found {found}")]
     Digest {
@@ -146,6 +149,7 @@ impl StoredSnapshotError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotAConfig => "snapshot.not_a_config",
+            Self::NotAnOverlay => "snapshot.not_an_overlay",
             Self::Digest { .. } => "snapshot.digest",
         }
     }
