@@ -52,11 +52,13 @@ pub struct Pool {
     cache: Option<SchemaCache>,
     nature: Nature,
     all_slots: Slots,
-    /// Every server that may still run, by its name and what it was started with.
-    running: Mutex<HashMap<(String, blake3::Hash), Weak<Lease>>>,
+    running: Mutex<Running>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
+
+/// Every server that may still run, by its name and what it was started with.
+type Running = HashMap<(String, blake3::Hash), Weak<Lease>>;
 
 /// The servers of one configuration. Holding it keeps them running.
 #[derive(Clone, Default)]
@@ -160,13 +162,15 @@ impl Pool {
         self.all_slots.set_limit(config.execution.max_concurrency);
         let mut outcome = Reconciled::default();
         let mut servers = BTreeMap::new();
+        let mut running = self.running.lock();
+        running.retain(|_, lease| lease.strong_count() > 0);
         for definition in config.servers.values() {
             let name = definition.name.as_str().to_owned();
             let replaced = before.get(&name);
-            let server = self.server(definition, &config.execution, replaced);
+            let server = self.server(&mut running, definition, &config.execution, replaced);
             match replaced {
                 None => outcome.added.push(name.clone()),
-                Some(old) if Arc::ptr_eq(old.lease(), server.lease()) => {
+                Some(_) if before.has(&name, server.lease()) => {
                     outcome.unchanged.push(name.clone());
                 }
                 Some(_) => outcome.changed.push(name.clone()),
@@ -184,10 +188,7 @@ impl Pool {
     /// that nobody holds are closed as soon as `old` is dropped.
     pub fn retire(&self, old: &Servers, new: &Servers, drain: Duration) {
         for server in old.iter() {
-            if new
-                .get(server.name())
-                .is_some_and(|kept| Arc::ptr_eq(kept.lease(), server.lease()))
-            {
+            if new.has(server.name(), server.lease()) {
                 continue;
             }
             let held = Arc::downgrade(server.lease());
@@ -209,6 +210,7 @@ impl Pool {
     /// Returns the server of a definition: the one that runs, or a new one.
     fn server(
         &self,
+        running: &mut Running,
         definition: &ServerDefinition,
         execution: &Execution,
         replaced: Option<&Server>,
@@ -217,8 +219,6 @@ impl Pool {
             definition.name.as_str().to_owned(),
             definition.digest_with_values(),
         );
-        let mut running = self.running.lock();
-        running.retain(|_, lease| lease.strong_count() > 0);
         let alive = running
             .get(&key)
             .and_then(Weak::upgrade)
@@ -281,11 +281,7 @@ impl Pool {
             .iter()
             .filter_map(|((name, _), lease)| Some((name, lease.upgrade()?)));
         leases
-            .filter(|(name, lease)| {
-                current
-                    .get(name)
-                    .is_none_or(|server| !Arc::ptr_eq(server.lease(), lease))
-            })
+            .filter(|(name, lease)| !current.has(name, lease))
             .map(|(name, lease)| Draining {
                 name: name.clone(),
                 holders: lease.shared.in_flight.load(Ordering::Relaxed),
@@ -376,6 +372,12 @@ impl Servers {
     /// Returns a server by its name in the config.
     pub fn get(&self, name: &str) -> Option<&Server> {
         self.0.get(name)
+    }
+
+    /// Tells whether `lease` is that of the server `name` here.
+    fn has(&self, name: &str, lease: &Arc<Lease>) -> bool {
+        self.get(name)
+            .is_some_and(|server| Arc::ptr_eq(server.lease(), lease))
     }
 
     /// Walks over the servers by name.
