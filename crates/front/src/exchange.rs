@@ -7,6 +7,7 @@ use genlock_mcp::{
     Era, Notification, Outcome, ProtocolVersion, RawJson, RawObject, Request, Response, RpcError,
     error::escape_text, meta,
 };
+use genlock_policy::Gates;
 use genlock_servers::{Server, ServerError};
 use http::HeaderMap;
 use tokio::{
@@ -97,9 +98,13 @@ impl Front {
         &self,
         entry: &Entry,
         params: RawObject,
+        gates: &Gates,
         caller: &Caller,
     ) -> Result<Outcome, RpcError> {
         let arguments = params.get("arguments");
+        if let Err(denied) = gates.admit(arguments.map_or(b"{}", RawJson::as_bytes)) {
+            return Ok(self.refused(&denied.to_string(), denied.code(), false, caller.era));
+        }
         if let Some(headers) = &caller.headers {
             entry.tool.params.check(headers, arguments)?;
         }
@@ -115,20 +120,21 @@ impl Front {
         call.events = caller.events.clone();
         match entry.server.call(call, None).await {
             Ok(outcome) => Ok(bridged(outcome, caller.era)),
-            Err(error) => Ok(self.refused(&error, caller.era)),
+            Err(error) => Ok(self.not_answered(&error, caller.era)),
         }
     }
 
-    /// Makes the result of a call that a visible tool did not answer.
-    fn refused(&self, error: &ServerError, era: Era) -> Outcome {
-        let content =
-            RawJson::encode(&serde_json::json!([{"type": "text", "text": error.to_string()}]));
+    /// Makes the result of a call that a server did not answer.
+    fn not_answered(&self, error: &ServerError, era: Era) -> Outcome {
+        self.refused(&error.to_string(), error.code(), error.may_have_run(), era)
+    }
+
+    /// Makes the result of a call of a visible tool that is refused here.
+    fn refused(&self, message: &str, reason: &str, may_have_run: bool, era: Era) -> Outcome {
+        let content = RawJson::encode(&serde_json::json!([{"type": "text", "text": message}]));
         let meta: RawObject = [
-            ("genlock/reason", RawJson::string(error.code())),
-            (
-                "genlock/may_have_run",
-                RawJson::encode(&error.may_have_run()),
-            ),
+            ("genlock/reason", RawJson::string(reason)),
+            ("genlock/may_have_run", RawJson::encode(&may_have_run)),
         ]
         .into_iter()
         .collect();
@@ -282,12 +288,13 @@ impl Exchange {
                     world,
                     caller,
                 } = self;
+                let gates = Arc::clone(&world.gates);
                 // Only this server is needed from here on: the others need not wait for its answer.
                 drop(world);
-                front.call_tool(&entry, params, &caller).await
+                front.call_tool(&entry, params, &gates, &caller).await
             }
             Ok(Target::Meta(tool)) => self.call_meta(tool, &params).await,
-            Err(Some(error)) => Ok(self.front.refused(&error, self.caller.era)),
+            Err(Some(error)) => Ok(self.front.not_answered(&error, self.caller.era)),
             Err(None) => Err(RpcError::invalid_params(format!(
                 "unknown tool: {}",
                 escape_text(&name)
@@ -371,7 +378,7 @@ impl Exchange {
                 list_tools(&self.world.catalog, &self.world.servers, &arguments)?
             }
             MetaTool::Call => {
-                let batch = Batch::parse(&self.front.new_id(), &arguments, &self.world.servers);
+                let batch = Batch::parse(&self.front.new_id(), &arguments, &self.world);
                 let Self {
                     front,
                     world,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use genlock_config::{Config, Surface};
-use genlock_policy::GenerationNumber;
+use genlock_policy::{Gates, GenerationNumber};
 use genlock_servers::{Server, Servers};
 use tokio::time::Instant;
 
@@ -19,6 +19,8 @@ pub(crate) struct World {
     pub(crate) config: Arc<Config>,
     pub(crate) servers: Servers,
     pub(crate) catalog: Catalog,
+    /// What each call has to pass before it reaches a server.
+    pub(crate) gates: Arc<Gates>,
     /// Rises each time clients are shown other tools; cursors belong to it.
     pub(crate) version: u64,
     /// Until when a list waits for servers that were never listed.
@@ -43,6 +45,7 @@ impl World {
         let version = before.map_or(0, |before| before.version_of(&catalog));
         let world = Self {
             generation,
+            gates: Arc::new(Gates::of(&config)),
             config,
             servers,
             catalog,
@@ -62,6 +65,7 @@ impl World {
             servers: self.servers.clone(),
             version: self.version_of(&catalog),
             catalog,
+            gates: Arc::clone(&self.gates),
             first_lists: self.first_lists,
             owners: self.owners.clone(),
         };

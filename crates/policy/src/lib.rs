@@ -8,6 +8,7 @@
 //! - Only [`Generation::config`] holds private values. Everything else may be stored, shown and logged.
 
 mod changes;
+mod gates;
 mod generation;
 mod identity;
 mod overlay;
@@ -16,6 +17,7 @@ mod pointer;
 mod snapshot;
 
 pub use changes::{Changes, SectionChange, ServerChange, ServerChanges, diff};
+pub use gates::{Denied, Gates};
 pub use generation::Generation;
 pub use identity::{Actor, Cause, GenerationDigest, GenerationNumber};
 pub use overlay::{Overlay, Revocation, RevocationKind};

@@ -2,6 +2,7 @@
 
 mod boot;
 mod calls;
+mod gates;
 mod generations;
 mod load;
 mod private;

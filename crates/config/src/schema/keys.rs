@@ -27,7 +27,7 @@ section! {
         TOOL_ACCESS = "tool_access": Section(super::tool_access::ALL), ByKey, "How tools are shown, and to whom.";
         AUTH = "auth": Section(super::auth::ALL), Not(auth), "Who may call.";
         EXECUTION = "execution": Section(super::execution::ALL), ByKey, "Limits of calls.";
-        INTERCEPTORS = "interceptors": Section(super::interceptors::ALL), Not(refuse), "What is checked of each call.";
+        INTERCEPTORS = "interceptors": Section(super::interceptors::ALL), Live, "What is checked of each call.";
         HEADERS = "headers": Section(super::headers::ALL), Not(refuse), "What is checked of the headers of each request.";
         UI_RESOURCES = "ui_resources": Section(super::ui_resources::ALL), Not(warn), "Which `ui://` resources are shown, and to whom.";
         RESOURCE_LINKS = "resource_links": Section(super::resource_links::ALL), Not(warn), "How long a handed-out `resource_link` can be read.";
@@ -150,15 +150,15 @@ section! {
 section! {
     /// `interceptors`.
     interceptors {
-        VALIDATORS = "validators": List(&Section(super::validator::ALL)), Not(refuse), "Checks, in this order.";
+        VALIDATORS = "validators": List(&Section(super::validator::ALL)), Live, "Checks, in this order.";
     }
 }
 
 section! {
     /// An item of `interceptors.validators`.
     validator {
-        TYPE = "type": Word(&["payload_size"]), Not(refuse), "The kind of check.";
-        MAX_BYTES = "max_bytes": Size(&limits::PAYLOAD_BYTES), Not(refuse), "The largest arguments of a call, as JSON.";
+        TYPE = "type": Word(&["payload_size"]), Live, "The kind of check.";
+        MAX_BYTES = "max_bytes": Size(&limits::PAYLOAD_BYTES), Live, "The largest arguments of a call, as JSON.";
     }
 }
 

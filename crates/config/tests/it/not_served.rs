@@ -51,7 +51,6 @@ platform_toolsets: {}
 model:
 worker: {}
 auth: { enabled: false }
-interceptors: { validators: [] }
 headers: { param_validation: { required: false } }
 session_roots: []
 mcp_servers:
@@ -65,10 +64,6 @@ mcp_servers:
 fn what_would_grant_more_when_ignored_is_refused() {
     let cases = [
         ("auth: { enabled: true }", "1:1 config.not_served auth"),
-        (
-            "interceptors: { validators: [{ type: payload_size, max_bytes: 1 }] }",
-            "1:1 config.not_served interceptors",
-        ),
         (
             "headers: { param_validation: { required: true } }",
             "1:1 config.not_served headers",

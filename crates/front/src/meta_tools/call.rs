@@ -1,9 +1,10 @@
 //! `genlock_call`: a batch of calls with partial results.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use genlock_mcp::{Notification, Outcome, RawJson, RawObject, error::escape_text};
+use genlock_policy::{Denied, Gates};
 use genlock_servers::{Server, ServerError, Servers};
 use serde::Serialize;
 use tokio::{
@@ -12,11 +13,13 @@ use tokio::{
 };
 
 use super::{CONCURRENCY, MOST_CALLS, TIMEOUT, structured, tool_call};
+use crate::world::World;
 
 /// A batch that was found valid.
 pub(crate) struct Batch {
     id: String,
     calls: Vec<Planned>,
+    gates: Arc<Gates>,
     concurrency: usize,
     timeout: Duration,
     fail_fast: bool,
@@ -73,14 +76,11 @@ struct Failure {
 
 impl Batch {
     /// Reads a batch. All findings are collected; a batch with one runs nothing.
-    pub(crate) fn parse(
-        id: &str,
-        arguments: &RawObject,
-        servers: &Servers,
-    ) -> Result<Self, RawObject> {
+    pub(crate) fn parse(id: &str, arguments: &RawObject, world: &World) -> Result<Self, RawObject> {
         let mut reader = Reader {
             findings: Vec::new(),
-            servers,
+            servers: &world.servers,
+            gates: &world.gates,
         };
         let batch = reader.batch(id, arguments);
         if reader.findings.is_empty() {
@@ -113,7 +113,7 @@ impl Batch {
                 let Some(call) = waiting.pop_front() else {
                     break;
                 };
-                running.push(call.run(&self.id, deadline));
+                running.push(call.run(&self.id, &self.gates, deadline));
             }
             let Some(result) = running.next().await else {
                 break;
@@ -155,12 +155,12 @@ fn tell_progress(events: Option<&mpsc::Sender<Notification>>, done: usize, total
 // === impl Planned ===
 
 impl Planned {
-    async fn run(self, batch: &str, deadline: Instant) -> CallResult {
+    async fn run(self, batch: &str, gates: &Gates, deadline: Instant) -> CallResult {
         let began = Instant::now();
         let deadline = self
             .timeout
             .map_or(deadline, |own| deadline.min(began + own));
-        let outcome = timeout_at(deadline, self.call(deadline)).await;
+        let outcome = timeout_at(deadline, self.call(gates, deadline)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(Failure::timeout()));
         let elapsed_ms = millis(began);
         let call_id = format!("{batch}-{}", self.index);
@@ -186,7 +186,10 @@ impl Planned {
         }
     }
 
-    async fn call(&self, deadline: Instant) -> Result<RawJson, Failure> {
+    async fn call(&self, gates: &Gates, deadline: Instant) -> Result<RawJson, Failure> {
+        gates
+            .admit(self.arguments.as_bytes())
+            .map_err(Failure::denied)?;
         if self.server.tools().is_none() {
             self.server.settled().await;
         }
@@ -257,6 +260,17 @@ impl Failure {
         }
     }
 
+    fn denied(denied: Denied) -> Self {
+        let kind = match denied {
+            Denied::PayloadSize { .. } => "ValidatorDenied",
+        };
+        Self {
+            message: denied.to_string(),
+            kind,
+            result: None,
+        }
+    }
+
     fn unknown_tool(tool: &str, server: &str) -> Self {
         let message = format!("server `{server}` has no tool `{}`", escape_text(tool));
         Self {
@@ -303,6 +317,7 @@ fn millis(since: Instant) -> u64 {
 struct Reader<'a> {
     findings: Vec<ValidationError>,
     servers: &'a Servers,
+    gates: &'a Arc<Gates>,
 }
 
 impl Reader<'_> {
@@ -355,6 +370,7 @@ impl Reader<'_> {
         Batch {
             id: id.to_owned(),
             calls,
+            gates: Arc::clone(self.gates),
             concurrency: concurrency.map_or(CONCURRENCY.0, |n| n as usize),
             timeout: timeout.unwrap_or(TIMEOUT.0),
             fail_fast,
