@@ -12,8 +12,10 @@ mod gates;
 mod generation;
 mod identity;
 mod overlay;
+mod pick;
 mod plan;
 mod pointer;
+mod selection;
 mod snapshot;
 
 pub use changes::{Changes, SectionChange, ServerChange, ServerChanges, diff};
@@ -21,5 +23,7 @@ pub use gates::{Denied, Gates};
 pub use generation::Generation;
 pub use identity::{Actor, Cause, GenerationDigest, GenerationNumber};
 pub use overlay::{Overlay, Revocation, RevocationKind};
+pub use pick::{Known, NO_MCP, Pick, PickMember, UnknownMember};
 pub use plan::{Decision, Plan, Refusal, pending_restart};
+pub use selection::{Selection, SelectionRule, ServerVerdict, resolve};
 pub use snapshot::{Snapshot, StoredSnapshotError};

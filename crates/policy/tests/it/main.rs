@@ -11,6 +11,7 @@ mod generation;
 mod overlay;
 mod plan;
 mod random;
+mod selection;
 mod snapshot;
 
 use genlock_config::{
