@@ -155,6 +155,12 @@ impl History {
                 })
                 .collect(),
             overlay: serde_json::to_string(&*draft.overlay).unwrap_or_default(),
+            servers: draft
+                .config
+                .servers
+                .keys()
+                .map(|name| name.as_str().to_owned())
+                .collect(),
             cause: draft.cause,
             actor: draft.actor,
             reason: draft.reason,

@@ -17,6 +17,7 @@ mod plan;
 mod pointer;
 mod selection;
 mod snapshot;
+mod transition;
 
 pub use changes::{Changes, SectionChange, ServerChange, ServerChanges, diff};
 pub use gates::{Denied, Gates};
@@ -27,3 +28,4 @@ pub use pick::{Known, NO_MCP, Pick, PickMember, UnknownMember};
 pub use plan::{Decision, Plan, Refusal, pending_restart};
 pub use selection::{Selection, SelectionRule, ServerVerdict, resolve};
 pub use snapshot::{Snapshot, StoredSnapshotError};
+pub use transition::{TransitionCause, needs_transition};

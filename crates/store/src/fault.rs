@@ -3,9 +3,10 @@
 use std::{error::Error, fmt, io};
 
 use camino::Utf8PathBuf;
+use genlock_frames::{PolicySeq, SessionId};
 use genlock_policy::GenerationNumber;
 
-use crate::record::Epoch;
+use crate::record::{Epoch, OpenTurn, TurnId, TurnStatus};
 
 /// What the database said, for people. Its text is not stable: programs use `code()`.
 #[derive(Debug)]
@@ -149,6 +150,136 @@ pub enum PruneError {
     Fault(#[from] Fault),
 }
 
+/// Why a write was not made, whatever it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteFault {
+    /// A newer authority has taken over the profile. Nothing was written.
+    #[error("stale epoch: ours is {ours}, current is {}", Shown(*current))]
+    StaleEpoch {
+        /// The epoch of the caller.
+        ours: Epoch,
+        /// The epoch of the profile; `None` where none was taken.
+        current: Option<Epoch>,
+    },
+    /// The disk failed while the write was made durable: read it back to know whether it is.
+    #[error("whether it was written is not known")]
+    InDoubt {
+        /// How the disk failed.
+        source: Fault,
+    },
+    /// The store failed. Nothing was written.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Why a session was not created.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// The same owner has made another session with the same request.
+    #[error("the request has made session `{found}`, which is another one")]
+    Conflict {
+        /// That session.
+        found: SessionId,
+    },
+    /// The write failed.
+    #[error(transparent)]
+    Write(#[from] WriteFault),
+}
+
+/// Why a session was not moved to another policy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransitionError {
+    /// There is no such session.
+    #[error("there is no such session")]
+    NotFound,
+    /// It is closed.
+    #[error("the session is closed")]
+    Closed,
+    /// Turns of it are not over. They win: what was admitted ends under the policy that it was admitted under.
+    #[error("turns are not over: {}", .turns.len())]
+    Busy {
+        /// The turns, in their order.
+        turns: Vec<OpenTurn>,
+    },
+    /// The policy is not the expected one: another transition was first.
+    #[error("the policy has moved: expected {expected}, found {found}")]
+    Conflict {
+        /// The policy that the transition was made for.
+        expected: PolicySeq,
+        /// The policy.
+        found: PolicySeq,
+    },
+    /// The write failed.
+    #[error(transparent)]
+    Write(#[from] WriteFault),
+}
+
+/// Why a session was not closed, or its token not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// There is no such session.
+    #[error("there is no such session")]
+    NotFound,
+    /// Turns of it run or are unknown.
+    #[error("turns run or are unknown: {}", .turns.len())]
+    Busy {
+        /// The turns, in their order.
+        turns: Vec<OpenTurn>,
+    },
+    /// The write failed.
+    #[error(transparent)]
+    Write(#[from] WriteFault),
+}
+
+/// Why a turn was not admitted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdmitError {
+    /// There is no such session.
+    #[error("there is no such session")]
+    NotFound,
+    /// It is closed.
+    #[error("the session is closed")]
+    Closed,
+    /// The same submission was admitted with another payload.
+    #[error("the submission has made turn `{found}`, which is another one")]
+    Conflict {
+        /// That turn.
+        found: TurnId,
+    },
+    /// The write failed.
+    #[error(transparent)]
+    Write(#[from] WriteFault),
+}
+
+/// Why a turn was not moved on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// There is no such turn.
+    #[error("there is no such turn")]
+    NotFound,
+    /// It is in another status than the move begins in, or may not end so.
+    #[error("the turn is {}", .found.as_str())]
+    Status {
+        /// The status.
+        found: TurnStatus,
+    },
+    /// It is not the first of its session, or another one runs or is unknown.
+    #[error("another turn is before it: `{before}`")]
+    NotFirst {
+        /// The turn that has to be over first.
+        before: TurnId,
+    },
+    /// The write failed.
+    #[error(transparent)]
+    Write(#[from] WriteFault),
+}
+
 /// Shows what may be missing.
 struct Shown<T>(Option<T>);
 
@@ -274,6 +405,84 @@ impl PruneError {
         match self {
             Self::StaleEpoch { .. } => "store.stale_epoch",
             Self::Fault(fault) => fault.code(),
+        }
+    }
+}
+
+// === impl WriteFault ===
+
+impl WriteFault {
+    /// Returns the stable name of the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::StaleEpoch { .. } => "store.stale_epoch",
+            Self::InDoubt { .. } => "store.in_doubt",
+            Self::Fault(fault) => fault.code(),
+        }
+    }
+}
+
+// === impl CreateError ===
+
+impl CreateError {
+    /// Returns the stable name of the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Conflict { .. } => "conflict",
+            Self::Write(fault) => fault.code(),
+        }
+    }
+}
+
+// === impl TransitionError ===
+
+impl TransitionError {
+    /// Returns the stable name of the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound | Self::Closed => "not_found",
+            Self::Busy { .. } => "session_busy",
+            Self::Conflict { .. } => "conflict",
+            Self::Write(fault) => fault.code(),
+        }
+    }
+}
+
+// === impl CloseError ===
+
+impl CloseError {
+    /// Returns the stable name of the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Busy { .. } => "session_busy",
+            Self::Write(fault) => fault.code(),
+        }
+    }
+}
+
+// === impl AdmitError ===
+
+impl AdmitError {
+    /// Returns the stable name of the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound | Self::Closed => "not_found",
+            Self::Conflict { .. } => "submission_conflict",
+            Self::Write(fault) => fault.code(),
+        }
+    }
+}
+
+// === impl MoveError ===
+
+impl MoveError {
+    /// Returns the stable name of the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Status { .. } | Self::NotFirst { .. } => "conflict",
+            Self::Write(fault) => fault.code(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns the stored form of profiles, their epochs and their generations, the transactions over
 //! them, and what a damaged, full or missing store looks like to its callers. [`open`] gives a
-//! [`Store`]; each group of rows has a trait of its own ([`Epochs`], [`Generations`]), which any
+//! [`Store`]; each group of rows has a trait of its own ([`Epochs`], [`Generations`], [`Sessions`], [`Turns`]), which any
 //! backend implements and one suite of tests (`tests/it/conformance`) holds to the same meaning.
 //!
 //! Invariants, above all the absences:
@@ -37,6 +37,7 @@
 //!     config: config.to_owned(),
 //!     fingerprints: Default::default(),
 //!     overlay: "{}".to_owned(),
+//!     servers: Default::default(),
 //!     cause: Cause::Boot,
 //!     actor: Actor::system(),
 //!     reason: None,
@@ -59,8 +60,15 @@ mod seal;
 mod sqlite;
 
 pub use self::{
-    fault::{BackendError, CommitError, Fault, OpenError, PruneError},
+    fault::{
+        AdmitError, BackendError, CloseError, CommitError, CreateError, Fault, MoveError,
+        OpenError, PruneError, TransitionError, WriteFault,
+    },
     location::{Access, InvalidLocation, Location, Options, open},
-    record::{Epoch, GenerationRecord, GenerationSummary, NewGeneration, PrivateFingerprint},
-    repository::{Epochs, Generations, Pending, Store, Verified},
+    record::{
+        Epoch, GenerationRecord, GenerationSummary, NewGeneration, NewSession, NewTransition,
+        NewTurn, OpenTurn, PrivateFingerprint, Reservation, SessionRecord, TransitionRecord,
+        TurnEnd, TurnError, TurnId, TurnMove, TurnOutcome, TurnRecord, TurnStatus,
+    },
+    repository::{Epochs, Generations, Pending, Sessions, Store, Turns, Verified},
 };

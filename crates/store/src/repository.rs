@@ -7,18 +7,25 @@
 use std::{collections::BTreeSet, num::NonZeroU32, pin::Pin};
 
 use genlock_config::ProfileId;
+use genlock_frames::SessionId;
 use genlock_policy::GenerationNumber;
 
 use crate::{
-    fault::{CommitError, Fault, PruneError},
-    record::{Epoch, GenerationRecord, GenerationSummary, NewGeneration},
+    fault::{
+        AdmitError, CloseError, CommitError, CreateError, Fault, MoveError, PruneError,
+        TransitionError, WriteFault,
+    },
+    record::{
+        Epoch, GenerationRecord, GenerationSummary, NewGeneration, NewSession, NewTransition,
+        NewTurn, OpenTurn, SessionRecord, TransitionRecord, TurnId, TurnMove, TurnRecord,
+    },
 };
 
 /// The future that a method of a store returns.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A whole store: every group of rows, and the life of the store itself.
-pub trait Store: Epochs + Generations {
+pub trait Store: Epochs + Generations + Sessions + Turns {
     /// Reads everything and checks it: the file's structure, and the seal of each row.
     ///
     /// Takes time in proportion to the store. [`open`](crate::open) checks heads alone.
@@ -49,6 +56,10 @@ pub struct Verified {
     pub profiles: u64,
     /// How many generations there are, over all profiles.
     pub generations: u64,
+    /// How many sessions there are, over all profiles.
+    pub sessions: u64,
+    /// How many turns there are, over all profiles.
+    pub turns: u64,
 }
 
 /// The epochs of profiles.
@@ -138,4 +149,196 @@ pub trait Generations: Send + Sync {
         keep: NonZeroU32,
         pinned: &'a BTreeSet<GenerationNumber>,
     ) -> Pending<'a, Result<Vec<GenerationNumber>, PruneError>>;
+}
+
+/// The sessions of profiles, and how they move.
+pub trait Sessions: Send + Sync {
+    /// Creates a session with its first policy, in one transaction; or returns the one that the same owner made with the
+    /// same request before. When it returns, the session is on the disk.
+    ///
+    /// # Errors
+    /// [`CreateError`]; nothing was written, but for what is in doubt.
+    ///
+    /// # Cancel safety
+    /// The session of a dropped call is wholly there or not at all; call again with the same request.
+    fn create_session(
+        &self,
+        epoch: Epoch,
+        new: NewSession,
+    ) -> Pending<'_, Result<SessionRecord, CreateError>>;
+
+    /// Returns a session; `None` where there is none.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn session<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        id: &'a SessionId,
+    ) -> Pending<'a, Result<Option<SessionRecord>, Fault>>;
+
+    /// Returns at most `limit` sessions, newest first, from the newest or from the one that was created before `before`.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn sessions<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        before: Option<&'a SessionId>,
+        limit: u32,
+    ) -> Pending<'a, Result<Vec<SessionRecord>, Fault>>;
+
+    /// Moves a session to its next policy, in one transaction that decides by itself whether the session is idle: no turn of
+    /// it is queued, running or unknown. When it returns, the transition is on the disk.
+    ///
+    /// # Errors
+    /// [`TransitionError`]; nothing was written, but for what is in doubt.
+    ///
+    /// # Cancel safety
+    /// The transition of a dropped call is wholly there or not at all; read the session to know.
+    fn commit_transition(
+        &self,
+        epoch: Epoch,
+        new: NewTransition,
+    ) -> Pending<'_, Result<SessionRecord, TransitionError>>;
+
+    /// Returns the transitions of a session, oldest first.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn transitions<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        id: &'a SessionId,
+    ) -> Pending<'a, Result<Vec<TransitionRecord>, Fault>>;
+
+    /// Closes a session and cancels its queued turns, in one transaction. A closed one is returned as it is.
+    ///
+    /// # Errors
+    /// [`CloseError`]; [`CloseError::Busy`] where a turn runs or is unknown.
+    ///
+    /// # Cancel safety
+    /// A dropped call has closed it or not; call again.
+    fn close_session<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        id: &'a SessionId,
+        at_ms: i64,
+    ) -> Pending<'a, Result<SessionRecord, CloseError>>;
+
+    /// Raises the counter that a session's token is derived with, which ends the token before.
+    ///
+    /// # Errors
+    /// [`CloseError`]; never [`CloseError::Busy`].
+    ///
+    /// # Cancel safety
+    /// A dropped call has raised it or not; call again.
+    fn rotate_token<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        id: &'a SessionId,
+    ) -> Pending<'a, Result<SessionRecord, CloseError>>;
+
+    /// Returns the names of all servers that any generation of `profile` ever had.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn server_names<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+    ) -> Pending<'a, Result<BTreeSet<String>, Fault>>;
+}
+
+/// The turns of sessions: a durable queue for each, first in first out.
+pub trait Turns: Send + Sync {
+    /// Admits a turn under the policy of its session, in one transaction; or returns the one that the same submission made
+    /// before. When it returns, the turn is on the disk.
+    ///
+    /// # Errors
+    /// [`AdmitError`]; nothing was written, but for what is in doubt.
+    ///
+    /// # Cancel safety
+    /// The turn of a dropped call is wholly there or not at all; call again with the same submission.
+    fn admit_turn(&self, epoch: Epoch, new: NewTurn)
+    -> Pending<'_, Result<TurnRecord, AdmitError>>;
+
+    /// Returns a turn; `None` where there is none.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn turn<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        id: &'a TurnId,
+    ) -> Pending<'a, Result<Option<TurnRecord>, Fault>>;
+
+    /// Returns the turns of a session that are not over, in their order.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn open_turns<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        session: &'a SessionId,
+    ) -> Pending<'a, Result<Vec<OpenTurn>, Fault>>;
+
+    /// Returns the sessions that have turns which are not over.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn sessions_with_open_turns<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+    ) -> Pending<'a, Result<Vec<SessionId>, Fault>>;
+
+    /// Moves a turn on, in one transaction. When it returns, the move is on the disk.
+    ///
+    /// # Errors
+    /// [`MoveError`]; nothing was written, but for what is in doubt.
+    ///
+    /// # Cancel safety
+    /// A dropped call has moved it or not; read the turn to know.
+    fn move_turn<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        id: &'a TurnId,
+        step: TurnMove,
+    ) -> Pending<'a, Result<TurnRecord, MoveError>>;
+
+    /// Makes every running turn of `profile` unknown: at the start of an authority, nobody runs one. Returns them.
+    ///
+    /// # Errors
+    /// [`WriteFault`].
+    ///
+    /// # Cancel safety
+    /// A dropped call has moved all of them or none; call again.
+    fn give_up_running<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+    ) -> Pending<'a, Result<Vec<TurnId>, WriteFault>>;
 }

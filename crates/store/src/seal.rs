@@ -20,7 +20,11 @@ pub(crate) struct ContentSeal(pub(crate) [u8; 32]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowSeal(pub(crate) [u8; 32]);
 
-struct Encoder(Hasher);
+/// The checksum of a row of sessions, transitions or turns: of its key and of every column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seal(pub(crate) [u8; 32]);
+
+pub(crate) struct Encoder(Hasher);
 
 // === impl ContentSeal ===
 
@@ -65,11 +69,36 @@ impl RowSeal {
 // === impl Encoder ===
 
 impl Encoder {
-    fn number(&mut self, number: u64) {
+    /// Begins the seal of a row; `context` separates the kinds of rows.
+    pub(crate) fn new(context: &str) -> Self {
+        Self(Hasher::new_derive_key(context))
+    }
+
+    pub(crate) fn seal(&self) -> Seal {
+        Seal(*self.0.finalize().as_bytes())
+    }
+
+    pub(crate) fn number(&mut self, number: u64) {
         self.0.update(&number.to_le_bytes());
     }
 
-    fn text(&mut self, text: &str) {
+    pub(crate) fn signed(&mut self, number: i64) {
+        self.0.update(&number.to_le_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn option<T>(&mut self, value: Option<T>, encode: impl FnOnce(&mut Self, T)) {
+        self.number(u64::from(value.is_some()));
+        if let Some(value) = value {
+            encode(self, value);
+        }
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.0.update(text.as_bytes());
     }

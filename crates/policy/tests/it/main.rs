@@ -13,6 +13,7 @@ mod plan;
 mod random;
 mod selection;
 mod snapshot;
+mod transition;
 
 use genlock_config::{
     Config, FingerprintKey, PrivateValues, ProfileId, Sources, Variables, parse_schema,

@@ -10,9 +10,10 @@ use sqlx::{Row, SqliteConnection};
 use super::{
     fault::fault,
     rows::{self, column},
+    sessions, turns,
 };
 use crate::{
-    fault::{CommitError, Fault, PruneError},
+    fault::{CommitError, Fault, PruneError, WriteFault},
     record::{Epoch, GenerationRecord, GenerationSummary, NewGeneration},
     repository::Verified,
     seal::{ContentSeal, RowSeal},
@@ -94,10 +95,54 @@ pub(super) async fn add(
         });
     }
     let number = expected.map_or(GenerationNumber::FIRST, GenerationNumber::next);
+    remember_servers(connection, &new).await?;
     let record = new.into_record(number, expected);
     move_head(connection, epoch, &record).await?;
     insert(connection, &record).await?;
     Ok(record)
+}
+
+/// Remembers the names of a generation's servers for good.
+async fn remember_servers(
+    connection: &mut SqliteConnection,
+    new: &NewGeneration,
+) -> Result<(), Fault> {
+    let names = new.servers.iter().map(|name| Value::from(name.as_str()));
+    sqlx::query(
+        "INSERT OR IGNORE INTO server_name (profile, name) SELECT $1, value FROM json_each($2)",
+    )
+    .bind(new.profile.as_str())
+    .bind(Value::Array(names.collect()).to_string())
+    .execute(connection)
+    .await
+    .map(|_| ())
+    .map_err(fault)
+}
+
+/// Returns the names of all servers that any generation of `profile` ever had.
+pub(super) async fn server_names(
+    connection: &mut SqliteConnection,
+    profile: &ProfileId,
+) -> Result<BTreeSet<String>, Fault> {
+    let names: Vec<String> = sqlx::query_scalar("SELECT name FROM server_name WHERE profile = $1")
+        .bind(profile.as_str())
+        .fetch_all(connection)
+        .await
+        .map_err(fault)?;
+    Ok(names.into_iter().collect())
+}
+
+/// Checks that a write of an authority is of the current one.
+pub(super) async fn check_epoch(
+    connection: &mut SqliteConnection,
+    profile: &ProfileId,
+    ours: Epoch,
+) -> Result<(), WriteFault> {
+    let current = profile_row(connection, profile).await?.epoch;
+    match current == Some(ours) {
+        true => Ok(()),
+        false => Err(WriteFault::StaleEpoch { ours, current }),
+    }
 }
 
 /// Returns the head of `profile`.
@@ -204,7 +249,7 @@ pub(super) async fn check_heads(connection: &mut SqliteConnection) -> Result<(),
 /// Checks each generation of each profile.
 pub(super) async fn check_all(connection: &mut SqliteConnection) -> Result<Verified, Fault> {
     let profiles = profiles(connection).await?;
-    let mut generations = 0;
+    let (mut generations, mut sessions, mut turns) = (0, 0, 0);
     for profile in &profiles {
         head(connection, profile).await?;
         // One by one: all of a page's content need not fit in memory.
@@ -214,10 +259,14 @@ pub(super) async fn check_all(connection: &mut SqliteConnection) -> Result<Verif
             generations += 1;
             before = Some(next.number);
         }
+        sessions += sessions::check_all(connection, profile).await?;
+        turns += turns::check_all(connection, profile).await?;
     }
     Ok(Verified {
         profiles: profiles.len() as u64,
         generations,
+        sessions,
+        turns,
     })
 }
 
@@ -327,6 +376,8 @@ async fn delete(
              SELECT number FROM generation
              WHERE profile = $1 AND number <= $2
                AND number NOT IN (SELECT value FROM json_each($3))
+               AND number NOT IN (SELECT generation FROM session
+                                  WHERE profile = $1 AND closed_ms IS NULL)
              ORDER BY number LIMIT 100)
          RETURNING number",
     )

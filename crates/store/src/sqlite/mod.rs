@@ -9,22 +9,32 @@ mod generations;
 mod open;
 mod rows;
 mod schema;
+mod session_rows;
+mod sessions;
+mod turns;
 mod writer;
 
 use std::{collections::BTreeSet, num::NonZeroU32};
 
 use camino::Utf8Path;
 use genlock_config::ProfileId;
+use genlock_frames::SessionId;
 use genlock_policy::GenerationNumber;
 use sqlx::{Connection, SqliteConnection, SqlitePool};
 use tokio::sync::Mutex;
 
 use self::{fault::fault, writer::Writer};
 use crate::{
-    fault::{CommitError, Fault, OpenError, PruneError},
+    fault::{
+        AdmitError, CloseError, CommitError, CreateError, Fault, MoveError, OpenError, PruneError,
+        TransitionError, WriteFault,
+    },
     location::Options,
-    record::{Epoch, GenerationRecord, GenerationSummary, NewGeneration},
-    repository::{Epochs, Generations, Pending, Store, Verified},
+    record::{
+        Epoch, GenerationRecord, GenerationSummary, NewGeneration, NewSession, NewTransition,
+        NewTurn, OpenTurn, SessionRecord, TransitionRecord, TurnId, TurnMove, TurnRecord,
+    },
+    repository::{Epochs, Generations, Pending, Sessions, Store, Turns, Verified},
 };
 
 /// A store in one SQLite file.
@@ -165,6 +175,189 @@ impl Generations for SqliteStore {
     }
 }
 
+/// Runs statements in one write transaction: they are all made durable, or none is.
+macro_rules! write {
+    ($store:expr, |$connection:ident| $statements:expr) => {{
+        let mut write = $store
+            .writer
+            .begin_write()
+            .await
+            .map_err(WriteFault::from)?;
+        let $connection = write.connection();
+        match $statements.await {
+            Ok(done) => {
+                write.commit().await.map_err(WriteFault::from)?;
+                Ok(done)
+            }
+            Err(error) => {
+                write.abandon().await;
+                Err(error)
+            }
+        }
+    }};
+}
+
+impl Sessions for SqliteStore {
+    fn create_session(
+        &self,
+        epoch: Epoch,
+        new: NewSession,
+    ) -> Pending<'_, Result<SessionRecord, CreateError>> {
+        Box::pin(async move { write!(self, |connection| sessions::create(connection, epoch, new)) })
+    }
+
+    fn session<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        id: &'a SessionId,
+    ) -> Pending<'a, Result<Option<SessionRecord>, Fault>> {
+        Box::pin(async {
+            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            sessions::get(&mut reader, profile, id).await
+        })
+    }
+
+    fn sessions<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        before: Option<&'a SessionId>,
+        limit: u32,
+    ) -> Pending<'a, Result<Vec<SessionRecord>, Fault>> {
+        Box::pin(async move {
+            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            sessions::list(&mut reader, profile, before, limit).await
+        })
+    }
+
+    fn commit_transition(
+        &self,
+        epoch: Epoch,
+        new: NewTransition,
+    ) -> Pending<'_, Result<SessionRecord, TransitionError>> {
+        Box::pin(async move {
+            write!(self, |connection| sessions::transition(
+                connection, epoch, new
+            ))
+        })
+    }
+
+    fn transitions<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        id: &'a SessionId,
+    ) -> Pending<'a, Result<Vec<TransitionRecord>, Fault>> {
+        Box::pin(async {
+            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            sessions::transitions(&mut reader, profile, id).await
+        })
+    }
+
+    fn close_session<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        id: &'a SessionId,
+        at_ms: i64,
+    ) -> Pending<'a, Result<SessionRecord, CloseError>> {
+        Box::pin(async move {
+            write!(self, |connection| sessions::close(
+                connection, epoch, profile, id, at_ms
+            ))
+        })
+    }
+
+    fn rotate_token<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        id: &'a SessionId,
+    ) -> Pending<'a, Result<SessionRecord, CloseError>> {
+        Box::pin(async move {
+            write!(self, |connection| sessions::rotate_token(
+                connection, epoch, profile, id
+            ))
+        })
+    }
+
+    fn server_names<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+    ) -> Pending<'a, Result<BTreeSet<String>, Fault>> {
+        Box::pin(async {
+            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            generations::server_names(&mut reader, profile).await
+        })
+    }
+}
+
+impl Turns for SqliteStore {
+    fn admit_turn(
+        &self,
+        epoch: Epoch,
+        new: NewTurn,
+    ) -> Pending<'_, Result<TurnRecord, AdmitError>> {
+        Box::pin(async move { write!(self, |connection| turns::admit(connection, epoch, new)) })
+    }
+
+    fn turn<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        id: &'a TurnId,
+    ) -> Pending<'a, Result<Option<TurnRecord>, Fault>> {
+        Box::pin(async {
+            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            turns::get(&mut reader, profile, id).await
+        })
+    }
+
+    fn open_turns<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        session: &'a SessionId,
+    ) -> Pending<'a, Result<Vec<OpenTurn>, Fault>> {
+        Box::pin(async {
+            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            turns::open(&mut reader, profile, session).await
+        })
+    }
+
+    fn sessions_with_open_turns<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+    ) -> Pending<'a, Result<Vec<SessionId>, Fault>> {
+        Box::pin(async {
+            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            turns::sessions_with_open(&mut reader, profile).await
+        })
+    }
+
+    fn move_turn<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        id: &'a TurnId,
+        step: TurnMove,
+    ) -> Pending<'a, Result<TurnRecord, MoveError>> {
+        Box::pin(async move {
+            write!(self, |connection| turns::move_on(
+                connection, epoch, profile, id, step
+            ))
+        })
+    }
+
+    fn give_up_running<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+    ) -> Pending<'a, Result<Vec<TurnId>, WriteFault>> {
+        Box::pin(async move {
+            write!(self, |connection| turns::give_up_running(
+                connection, epoch, profile
+            ))
+        })
+    }
+}
+
 /// How the `COMMIT` of a transaction failed.
 enum CommitFault {
     /// Nothing was written.
@@ -180,6 +373,15 @@ impl CommitFault {
     fn into_fault(self) -> Fault {
         match self {
             Self::Refused(fault) | Self::InDoubt(fault) => fault,
+        }
+    }
+}
+
+impl From<CommitFault> for WriteFault {
+    fn from(failed: CommitFault) -> Self {
+        match failed {
+            CommitFault::Refused(fault) => Self::Fault(fault),
+            CommitFault::InDoubt(source) => Self::InDoubt { source },
         }
     }
 }

@@ -26,6 +26,7 @@ pub(crate) fn draft_of(stamp: u64, bytes: usize) -> NewGeneration {
             PrivateFingerprint::new(*hash.as_bytes()),
         )]),
         config,
+        servers: [format!("s{stamp}")].into(),
         overlay: format!(r#"{{"denied":["s{stamp}"]}}"#),
         cause: Cause::ALL[usize::try_from(stamp % 8).unwrap()],
         actor: Actor::new(format!("uid:{stamp}")),

@@ -8,6 +8,8 @@ pub(crate) mod pages;
 pub(crate) mod races;
 pub(crate) mod records;
 pub(crate) mod retention;
+pub(crate) mod sessions;
+pub(crate) mod turns;
 
 use std::sync::Arc;
 
@@ -46,6 +48,21 @@ macro_rules! conformance {
             retention::prune_spares_the_head_and_what_is_pinned,
             retention::prune_deletes_more_than_a_batch,
             retention::a_stale_epoch_prunes_nothing,
+            sessions::a_session_is_created_once_for_a_request,
+            sessions::a_transition_raises_the_policy_by_one_and_is_kept,
+            sessions::a_transition_loses_to_a_turn_that_is_not_over,
+            sessions::a_transition_for_another_policy_is_a_conflict,
+            sessions::a_closed_session_takes_nothing_more,
+            sessions::sessions_are_listed_newest_first_in_pages,
+            sessions::what_an_open_session_pins_is_not_pruned,
+            sessions::the_names_of_servers_are_remembered_for_good,
+            sessions::an_older_authority_moves_nothing,
+            turns::turns_run_in_their_order_and_one_at_a_time,
+            turns::a_submission_makes_one_turn,
+            turns::a_lost_turn_pauses_its_session_until_it_is_resolved,
+            turns::every_move_from_a_wrong_status_is_refused,
+            turns::turns_come_back_as_they_were,
+            turns::admissions_and_transitions_never_cross,
         }
     };
 }

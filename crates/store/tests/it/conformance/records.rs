@@ -57,6 +57,8 @@ pub(crate) async fn records_come_back_as_they_were(home: &dyn Home) {
     let all = Verified {
         profiles: 1,
         generations: 4,
+        sessions: 0,
+        turns: 0,
     };
     assert_eq!(again.verify().await.unwrap(), all);
 }

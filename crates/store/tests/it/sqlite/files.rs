@@ -149,6 +149,8 @@ async fn a_store_for_reading_reads_beside_a_writer() {
     let all = Verified {
         profiles: 1,
         generations: 1,
+        sessions: 0,
+        turns: 0,
     };
     assert_eq!(reader.verify().await.unwrap(), all);
     let refused = reader.take_epoch(&profile()).await.unwrap_err();

@@ -1,6 +1,9 @@
-//! What is stored, as values.
+//! Generations, as values.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use genlock_config::ProfileId;
 use genlock_policy::{Actor, Cause, GenerationDigest, GenerationNumber};
@@ -29,6 +32,8 @@ pub struct NewGeneration {
     pub fingerprints: BTreeMap<String, PrivateFingerprint>,
     /// The overlay of revocations as JSON; it comes back byte for byte.
     pub overlay: String,
+    /// The names of the servers in the config, which are remembered for good.
+    pub servers: BTreeSet<String>,
     /// What asked for it.
     pub cause: Cause,
     /// Who asked for it.
@@ -141,6 +146,7 @@ impl NewGeneration {
             config,
             fingerprints,
             overlay,
+            servers: _,
             cause,
             actor,
             reason,

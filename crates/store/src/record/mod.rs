@@ -1,0 +1,14 @@
+//! What is stored, as values.
+
+mod generation;
+mod session;
+mod turn;
+
+pub use self::{
+    generation::{Epoch, GenerationRecord, GenerationSummary, NewGeneration, PrivateFingerprint},
+    session::{NewSession, NewTransition, SessionRecord, TransitionRecord},
+    turn::{
+        NewTurn, OpenTurn, Reservation, TurnEnd, TurnError, TurnId, TurnMove, TurnOutcome,
+        TurnRecord, TurnStatus,
+    },
+};
