@@ -152,7 +152,6 @@ pub enum PruneError {
 
 /// Why a write was not made, whatever it was.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum WriteFault {
     /// A newer authority has taken over the profile. Nothing was written.
     #[error("stale epoch: ours is {ours}, current is {}", Shown(*current))]
@@ -175,7 +174,6 @@ pub enum WriteFault {
 
 /// Why a session was not created.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum CreateError {
     /// The same owner has made another session with the same request.
     #[error("the request has made session `{found}`, which is another one")]
@@ -190,7 +188,6 @@ pub enum CreateError {
 
 /// Why a session was not moved to another policy.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TransitionError {
     /// There is no such session.
     #[error("there is no such session")]
@@ -219,7 +216,6 @@ pub enum TransitionError {
 
 /// Why a session was not closed, or its token not changed.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum CloseError {
     /// There is no such session.
     #[error("there is no such session")]
@@ -237,7 +233,6 @@ pub enum CloseError {
 
 /// Why a turn was not admitted.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum AdmitError {
     /// There is no such session.
     #[error("there is no such session")]
@@ -258,7 +253,6 @@ pub enum AdmitError {
 
 /// Why a turn was not moved on.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum MoveError {
     /// There is no such turn.
     #[error("there is no such turn")]

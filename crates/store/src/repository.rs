@@ -289,6 +289,20 @@ pub trait Turns: Send + Sync {
         id: &'a TurnId,
     ) -> Pending<'a, Result<Option<TurnRecord>, Fault>>;
 
+    /// Returns the turn that a submission made; `None` where it made none.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn submitted_turn<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        session: &'a SessionId,
+        submission: &'a str,
+    ) -> Pending<'a, Result<Option<TurnRecord>, Fault>>;
+
     /// Returns the turns of a session that are not over, in their order.
     ///
     /// # Errors

@@ -310,6 +310,18 @@ impl Turns for SqliteStore {
         })
     }
 
+    fn submitted_turn<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        session: &'a SessionId,
+        submission: &'a str,
+    ) -> Pending<'a, Result<Option<TurnRecord>, Fault>> {
+        Box::pin(async move {
+            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            turns::of_submission(&mut reader, profile, session, submission).await
+        })
+    }
+
     fn open_turns<'a>(
         &'a self,
         profile: &'a ProfileId,

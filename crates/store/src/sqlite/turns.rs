@@ -33,7 +33,7 @@ pub(super) async fn admit(
     let session = sessions::get(connection, &new.profile, &new.session).await;
     let session = session.map_err(WriteFault::from)?;
     let session = session.ok_or(AdmitError::NotFound)?;
-    let found = of_submission(connection, &new).await;
+    let found = of_submission(connection, &new.profile, &new.session, &new.submission).await;
     if let Some(found) = found.map_err(WriteFault::from)? {
         return match found.payload == new.payload {
             true => Ok(found),
@@ -52,22 +52,25 @@ pub(super) async fn admit(
     Ok(record)
 }
 
-async fn of_submission(
+/// Returns the turn that a submission made.
+pub(super) async fn of_submission(
     connection: &mut SqliteConnection,
-    new: &NewTurn,
+    profile: &ProfileId,
+    session: &SessionId,
+    submission: &str,
 ) -> Result<Option<TurnRecord>, Fault> {
     sqlx::query(concat!(
         "SELECT ",
         columns!(),
         " FROM turn WHERE profile = $1 AND session = $2 AND submission = $3"
     ))
-    .bind(new.profile.as_str())
-    .bind(new.session.as_str())
-    .bind(&new.submission)
+    .bind(profile.as_str())
+    .bind(session.as_str())
+    .bind(submission)
     .fetch_optional(connection)
     .await
     .map_err(fault)?
-    .map(|row| session_rows::turn(&new.profile, &row))
+    .map(|row| session_rows::turn(profile, &row))
     .transpose()
 }
 
