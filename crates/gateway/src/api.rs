@@ -159,7 +159,7 @@ fn no_such_generation() -> Response {
 }
 
 async fn export(State(reloader): State<Arc<Reloader>>) -> Response {
-    let head = reloader.head().await;
+    let head = reloader.head();
     Json(json!({"generation": head.number, "yaml": head.snapshot.redacted().to_yaml()}))
         .into_response()
 }

@@ -123,7 +123,7 @@ impl Control {
 
     async fn answer(&self, request: Request) -> Response {
         let result = match request.method.as_str() {
-            "status" => Ok(self.status.gateway().await),
+            "status" => Ok(self.status.gateway()),
             "server.list" => Ok(self.status.servers()),
             "server.get" => self
                 .server(&request.params)

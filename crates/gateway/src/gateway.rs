@@ -259,7 +259,7 @@ impl Gateway {
         ));
         gateway.reloader = Some(Door { reloader, triggers });
         gateway.work_off_triggers(asked);
-        gateway.watch_file(seen).await;
+        gateway.watch_file(seen);
         Ok(gateway)
     }
 
@@ -288,11 +288,11 @@ impl Gateway {
         });
     }
 
-    async fn watch_file(&self, seen: Content) {
+    fn watch_file(&self, seen: Content) {
         let Some(Door { reloader, triggers }) = &self.reloader else {
             return;
         };
-        let config = Arc::clone(&reloader.head().await.config);
+        let config = Arc::clone(&reloader.head().config);
         let (Some(file), true) = (reloader.file(), config.config_reload.enabled) else {
             return;
         };
@@ -317,7 +317,7 @@ impl Gateway {
         });
     }
 
-    fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         Status {
             front: self.front.clone(),
             pool: Arc::clone(&self.pool),

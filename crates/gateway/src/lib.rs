@@ -41,6 +41,6 @@ pub use events::Event;
 pub use gateway::{Gateway, GatewayBuilder, Home, Host, ReloadTrigger};
 pub use history::{HistoryError, RestoreFault};
 pub use reload::ReloadRequest;
-pub use report::{ReloadError, Report, ServersReport};
+pub use report::{Phases, ReloadError, Report, ServersReport};
 pub use source::ConfigSource;
 pub use state_dir::{ClaimError, Holder, StateDir};

@@ -4,6 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use camino::Utf8Path;
 use genlock_config::{Config, Finding};
 use genlock_front::Front;
@@ -22,7 +23,7 @@ use tokio::{
 use crate::{
     events::Events,
     history::{Draft, History, stored_overlay, stored_snapshot},
-    report::{ReloadError, Report, ServersReport, is_about_the_file, message, refusal},
+    report::{Phases, ReloadError, Report, ServersReport, is_about_the_file, message, refusal},
     source::ConfigSource,
 };
 
@@ -71,8 +72,10 @@ pub(crate) struct Reloader {
     events: Events,
     clock: Arc<dyn Fn() -> std::time::SystemTime + Send + Sync>,
     booted: Arc<Snapshot>,
-    /// The generation in force.
+    /// The generation in force, for whoever is about to replace it: held as long as one reload takes.
     head: Mutex<Generation>,
+    /// The same for those who only look, so that nobody who asks for a status waits for a reload.
+    in_force: ArcSwap<Generation>,
     /// Why the last reload was refused; told in the status until one is not.
     degraded: parking_lot::Mutex<Option<Value>>,
 }
@@ -84,6 +87,8 @@ struct Candidate {
     overlay: Arc<genlock_policy::Overlay>,
     warnings: Vec<Finding>,
     reason: Option<String>,
+    /// How long it took to read and take apart.
+    loading: Duration,
 }
 
 impl Reloader {
@@ -105,6 +110,7 @@ impl Reloader {
             events: Events::new(),
             clock,
             booted,
+            in_force: ArcSwap::from_pointee(head.clone()),
             head: Mutex::new(head),
             degraded: parking_lot::Mutex::new(degraded),
         }
@@ -124,8 +130,8 @@ impl Reloader {
     }
 
     /// Returns the sections that go on as they were booted until a restart.
-    pub(crate) async fn restart_required(&self) -> Vec<SectionChange> {
-        pending_restart(&self.booted, &self.head().await.snapshot)
+    pub(crate) fn restart_required(&self) -> Vec<SectionChange> {
+        pending_restart(&self.booted, &self.head().snapshot)
     }
 
     /// Returns why the newest wish for a configuration is not in force, where that is so.
@@ -133,9 +139,9 @@ impl Reloader {
         self.degraded.lock().clone()
     }
 
-    /// Returns the generation in force.
-    pub(crate) async fn head(&self) -> Generation {
-        self.head.lock().await.clone()
+    /// Returns the generation in force, also while a reload is under way.
+    pub(crate) fn head(&self) -> Arc<Generation> {
+        self.in_force.load_full()
     }
 
     /// Reads the file and brings it into force.
@@ -145,6 +151,7 @@ impl Reloader {
     pub(crate) async fn reload(&self, request: &ReloadRequest) -> Result<Report, ReloadError> {
         let began = Instant::now();
         let mut head = self.head.lock().await;
+        let loading = Instant::now();
         let history = self.history.clone();
         let loaded = self.read(move |source| {
             let loaded = source.load()?;
@@ -158,6 +165,7 @@ impl Reloader {
                     overlay: Arc::clone(&head.overlay),
                     warnings: [loaded.warnings, loaded.unavailable].concat(),
                     reason: None,
+                    loading: loading.elapsed(),
                 };
                 self.bring_into_force(&mut head, candidate, request, began)
                     .await
@@ -209,6 +217,7 @@ impl Reloader {
         number: GenerationNumber,
         head: &Generation,
     ) -> Result<Candidate, ReloadError> {
+        let loading = Instant::now();
         let record = self.record(number).await?;
         let values = self.read(ConfigSource::private_values).await;
         let (generation, unmatched) = self
@@ -226,6 +235,7 @@ impl Reloader {
             overlay: Arc::clone(&head.overlay),
             warnings: Vec::new(),
             reason: Some(format!("rollback to generation {number}")),
+            loading: loading.elapsed(),
         })
     }
 
@@ -242,6 +252,7 @@ impl Reloader {
                 found: head.number,
             });
         }
+        let planning = Instant::now();
         let plan = Plan {
             head: Some(&head.snapshot),
             booted: Some(&self.booted),
@@ -261,8 +272,12 @@ impl Reloader {
             restart_required: Vec::new(),
             warnings: candidate.warnings,
             duration_ms: 0,
+            phases: Phases::default(),
         };
-        match plan.decide() {
+        let decision = plan.decide();
+        report.phases.load_ms = fraction_ms(candidate.loading);
+        report.phases.plan_ms = fraction_ms(planning.elapsed());
+        match decision {
             Decision::Refused { reason } => return Err(ReloadError::Refused(reason)),
             Decision::Unchanged { restart_required } => {
                 report.restart_required = restart_required;
@@ -290,9 +305,13 @@ impl Reloader {
                         reason: candidate.reason,
                         at_ms: self.now_ms(),
                     };
+                    let committing = Instant::now();
                     *head = self.commit(head.number, draft).await?;
+                    report.phases.commit_ms = fraction_ms(committing.elapsed());
                     report.generation = head.number;
+                    let publishing = Instant::now();
                     let outcome = self.publish(head);
+                    report.phases.publish_ms = fraction_ms(publishing.elapsed());
                     tracing::info!(
                         generation = %head.number,
                         cause = head.cause.as_str(),
@@ -334,6 +353,7 @@ impl Reloader {
             Arc::clone(&generation.config),
             servers.clone(),
         );
+        self.in_force.store(Arc::new(generation.clone()));
         self.pool
             .retire(&replaced, &servers, generation.config.drain);
         outcome
@@ -464,7 +484,7 @@ impl Reloader {
                 })
             })
             .collect();
-        let head = self.head().await.number;
+        let head = self.head().number;
         Ok(json!({"head": head, "generations": generations}))
     }
 
@@ -522,6 +542,11 @@ fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Returns milliseconds to the microsecond.
+fn fraction_ms(span: Duration) -> f64 {
+    (span.as_secs_f64() * 1e6).round() / 1e3
+}
+
 /// Returns a time as it is stored: milliseconds since 1970.
 pub(crate) fn unix_ms(time: std::time::SystemTime) -> i64 {
     let since = time
@@ -534,4 +559,42 @@ pub(crate) fn timestamp(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms)
         .map(|at| at.to_string())
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use genlock_config::Sources;
+
+    use super::*;
+    use crate::{Gateway, Home, Host, StateDir};
+
+    #[tokio::test]
+    async fn the_status_does_not_wait_for_a_reload() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = camino::Utf8PathBuf::from_path_buf(dir.path().join("state")).unwrap();
+        let state_dir = StateDir::claim(&home).unwrap();
+        let home = Home {
+            state_dir: &state_dir,
+            source: ConfigSource {
+                file: None,
+                sources: Sources::default(),
+            },
+            environment: Vec::new(),
+            strict_boot: false,
+        };
+        let gateway = Gateway::boot(home, &Host::system()).await.unwrap();
+        let status = gateway.status();
+        let reloader = status.reloader.clone().unwrap();
+
+        // Held as long as a reload takes, which may be long: to read the file, or to commit.
+        let under_way = reloader.head.lock().await;
+        let shown = status.gateway();
+        let list = timeout_at(Instant::now() + WAIT, reloader.list(None, LIST)).await;
+        drop(under_way);
+
+        assert_eq!(shown["generation"], 1, "{shown}");
+        assert_eq!(shown["restart_required"], json!([]));
+        assert_eq!(list.unwrap().unwrap()["head"], 1);
+        gateway.stop().await;
+    }
 }

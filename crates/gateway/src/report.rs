@@ -32,6 +32,21 @@ pub struct Report {
     pub warnings: Vec<Finding>,
     /// How long it took.
     pub duration_ms: u64,
+    /// How much of that the steps took; the rest is waiting, for another reload and for servers.
+    pub phases: Phases,
+}
+
+/// How long the steps of a reload took, in milliseconds. A step that was not taken took none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Phases {
+    /// Reading the file, checking it, and taking its private values apart from the rest.
+    pub load_ms: f64,
+    /// The comparison with the head.
+    pub plan_ms: f64,
+    /// The write to the store.
+    pub commit_ms: f64,
+    /// Putting it in force.
+    pub publish_ms: f64,
 }
 
 /// What became of the servers in a reload, by name.

@@ -33,7 +33,7 @@ impl Status {
     }
 
     /// Returns how the gateway is now.
-    pub(crate) async fn gateway(&self) -> Value {
+    pub(crate) fn gateway(&self) -> Value {
         let servers = self.front.servers();
         let snapshots: Vec<_> = servers.iter().map(|server| server.snapshot()).collect();
         let draining: Vec<_> = self
@@ -45,7 +45,7 @@ impl Status {
         let (tools, names) = self.front.tools_shown();
         let (generation, _) = self.front.in_force();
         let restart_required = match &self.reloader {
-            Some(reloader) => reloader.restart_required().await,
+            Some(reloader) => reloader.restart_required(),
             None => Vec::new(),
         };
         let degraded = self
@@ -71,7 +71,7 @@ impl Status {
         Router::new()
             .route(
                 "/api/status",
-                get(|State(status): State<Self>| async move { Json(status.gateway().await) }),
+                get(|State(status): State<Self>| async move { Json(status.gateway()) }),
             )
             .route(
                 "/api/servers",

@@ -44,12 +44,16 @@ async fn apply(gateway: &GenlockProcess, config: &Value) -> Value {
     report(&ask(gateway, &json!({})).await)
 }
 
-/// A report without its duration.
+/// A report without its durations.
 fn report(answer: &Answer) -> Value {
     let mut report = answer.json();
     assert_eq!(answer.status, 200, "{report}");
-    let took = report.as_object_mut().unwrap().remove("duration_ms");
-    assert!(took.unwrap().is_u64());
+    let mut took = |key| report.as_object_mut().unwrap().remove(key).unwrap();
+    assert!(took("duration_ms").is_u64());
+    let phases = took("phases");
+    for phase in ["load_ms", "plan_ms", "commit_ms", "publish_ms"] {
+        assert!(phases[phase].as_f64().unwrap() >= 0.0, "{phases}");
+    }
     report
 }
 
