@@ -12,16 +12,20 @@ use crate::{
     front::Front,
     http::{cancelled, take_notification},
     sessions::Session,
+    world::World,
 };
 
 impl Front {
-    /// Answers the requests of a batch; `None` where it has none.
+    /// Answers the requests of a batch, all of them under the world of its admission; `None` where it has none.
     pub(crate) async fn answer_batch(
         &self,
+        world: &Arc<World>,
         items: Vec<Result<Message, ParseError>>,
         session: &Arc<Session>,
     ) -> Option<Wire> {
-        let answers = items.into_iter().map(|item| self.answer_one(item, session));
+        let answers = items
+            .into_iter()
+            .map(|item| self.answer_one(world, item, session));
         let answers: Vec<RawJson> = join_all(answers)
             .await
             .into_iter()
@@ -38,11 +42,14 @@ impl Front {
 
     async fn answer_one(
         &self,
+        world: &Arc<World>,
         item: Result<Message, ParseError>,
         session: &Arc<Session>,
     ) -> Option<Response> {
         match item {
-            Ok(Message::Request(request)) => Some(self.answer_request(request, session).await),
+            Ok(Message::Request(request)) => {
+                Some(self.answer_request(world, request, session).await)
+            }
             Ok(Message::Notification(notification)) => {
                 take_notification(session, &notification);
                 None
@@ -55,7 +62,12 @@ impl Front {
         }
     }
 
-    async fn answer_request(&self, request: Request, session: &Arc<Session>) -> Response {
+    async fn answer_request(
+        &self,
+        world: &Arc<World>,
+        request: Request,
+        session: &Arc<Session>,
+    ) -> Response {
         let id = request.id.clone();
         let Some(in_flight) = session.begin(&id) else {
             let error = RpcError::new(code::INVALID_REQUEST, "the id is used twice");
@@ -71,7 +83,7 @@ impl Front {
         tokio::select! {
             biased;
             () = in_flight.cancelled.cancelled() => cancelled(id).response,
-            answer = self.handle(request, caller) => answer.response,
+            answer = self.handle(Arc::clone(world), request, caller) => answer.response,
         }
     }
 }

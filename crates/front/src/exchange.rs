@@ -53,11 +53,16 @@ struct Exchange {
 }
 
 impl Front {
-    /// Answers a request, under the configuration that is in force now.
-    pub(crate) async fn handle(&self, request: Request, caller: Caller) -> Answer {
+    /// Answers a request, under the world of its admission.
+    pub(crate) async fn handle(
+        &self,
+        world: Arc<World>,
+        request: Request,
+        caller: Caller,
+    ) -> Answer {
         let exchange = Exchange {
             front: self.clone(),
-            world: self.world(),
+            world,
             caller,
         };
         exchange.answer(request).await
@@ -66,6 +71,7 @@ impl Front {
     /// Answers `initialize`: the revision and the result.
     pub(crate) fn initialized(
         &self,
+        world: &World,
         params: &RawObject,
     ) -> Result<(ProtocolVersion, RawObject), RpcError> {
         let asked = params.get_string("protocolVersion");
@@ -79,7 +85,7 @@ impl Front {
         ]
         .into_iter()
         .collect();
-        if let Some(instructions) = self.world().instructions() {
+        if let Some(instructions) = world.instructions() {
             result.set("instructions", RawJson::string(&instructions));
         }
         Ok((version, result))

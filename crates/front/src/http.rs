@@ -20,7 +20,7 @@ use genlock_mcp::{
     meta::{self, ModernMeta},
     server::{Admitted, Refusal, admit_http},
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
@@ -30,6 +30,7 @@ use crate::{
     guard, listen,
     reply::{self, Pending, Progress},
     sessions::Session,
+    world::World,
 };
 
 /// How many notifications may wait for a client to read them.
@@ -75,17 +76,30 @@ impl Front {
         ))
     }
 
-    /// Refuses what comes from a stranger, before anything of it is read.
-    fn check_door(&self, request: &HttpRequest) -> Result<(), Refused> {
+    /// Refuses what comes from a stranger, before anything of it is read. Returns under what it was let in.
+    fn check_door(&self, headers: &HeaderMap, uri: &Uri) -> Result<Arc<World>, Refused> {
         let world = self.world();
         let (hosts, origins) = (&world.config.allowed_hosts, &world.config.allowed_origins);
-        guard::check(request.headers(), request.uri(), hosts, origins).map_err(|stranger| {
-            Box::new(reply::failure(
+        match guard::check(headers, uri, hosts, origins) {
+            Ok(()) => Ok(world),
+            Err(stranger) => Err(Box::new(reply::failure(
                 guard::Stranger::STATUS,
                 stranger.code(),
                 stranger.message(),
-            ))
-        })
+            ))),
+        }
+    }
+
+    /// Admits a request whose body has arrived: returns what it sees from here on.
+    ///
+    /// A body may take long. Where another configuration came into force meanwhile, the request is under that one, so that
+    /// nobody keeps an older one by being slow, and it has to be let in by that one as well.
+    fn admit(&self, let_in: &World, headers: &HeaderMap, uri: &Uri) -> Result<Arc<World>, Refused> {
+        let now = self.world();
+        if now.is_of_the_same_config(let_in) {
+            return Ok(now);
+        }
+        self.check_door(headers, uri)
     }
 }
 
@@ -94,8 +108,8 @@ async fn at_the_door(
     request: HttpRequest,
     next: axum::middleware::Next,
 ) -> HttpResponse {
-    match front.check_door(&request) {
-        Ok(()) => next.run(request).await,
+    match front.check_door(request.headers(), request.uri()) {
+        Ok(_) => next.run(request).await,
         Err(refused) => *refused,
     }
 }
@@ -106,21 +120,31 @@ async fn serve_mcp(
     Query(wishes): Query<Wishes>,
     request: HttpRequest,
 ) -> HttpResponse {
-    if let Err(refused) = front.check_door(&request) {
-        return *refused;
-    }
+    let let_in = match front.check_door(request.headers(), request.uri()) {
+        Ok(world) => world,
+        Err(refused) => return *refused,
+    };
     let (parts, body) = request.into_parts();
     match parts.method {
-        Method::POST => receive(&front, wishes, parts.headers, body).await,
+        Method::POST => receive(&front, &let_in, wishes, parts, body).await,
         Method::GET => open_stream(&front, &parts.headers),
         Method::DELETE => end_session(&front, &parts.headers),
         _ => method_not_allowed("GET, POST, DELETE"),
     }
 }
 
-async fn receive(front: &Front, wishes: Wishes, headers: HeaderMap, body: Body) -> HttpResponse {
-    let answered = match read(front, &headers, body).await {
-        Ok(incoming) => front.receive(incoming, headers, wishes).await,
+async fn receive(
+    front: &Front,
+    let_in: &World,
+    wishes: Wishes,
+    parts: Parts,
+    body: Body,
+) -> HttpResponse {
+    let Parts { headers, uri, .. } = parts;
+    let read = read(front, &headers, body).await;
+    let admitted = read.and_then(|incoming| Ok((incoming, front.admit(let_in, &headers, &uri)?)));
+    let answered = match admitted {
+        Ok((incoming, world)) => front.receive(world, incoming, headers, wishes).await,
         Err(response) => Err(response),
     };
     answered.unwrap_or_else(|refused| *refused)
@@ -205,16 +229,20 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
 impl Front {
     async fn receive(
         &self,
+        world: Arc<World>,
         incoming: Incoming,
         headers: HeaderMap,
         wishes: Wishes,
     ) -> Result<HttpResponse, Refused> {
         match incoming {
-            Incoming::Batch(items) => self.receive_batch(items, &headers).await,
+            Incoming::Batch(items) => self.receive_batch(world, items, &headers).await,
             Incoming::One(message) => match admit_http(&headers, &message).map_err(refusal)? {
-                Admitted::Modern(meta) => self.receive_modern(message, meta, headers, wishes).await,
+                Admitted::Modern(meta) => {
+                    self.receive_modern(world, message, meta, headers, wishes)
+                        .await
+                }
                 Admitted::Legacy(version) => {
-                    self.receive_legacy(message, version, &headers, wishes)
+                    self.receive_legacy(world, message, version, &headers, wishes)
                         .await
                 }
             },
@@ -225,6 +253,7 @@ impl Front {
 
     async fn receive_modern(
         &self,
+        world: Arc<World>,
         message: Message,
         meta: ModernMeta,
         headers: HeaderMap,
@@ -247,7 +276,7 @@ impl Front {
         };
         let front = self.clone();
         // Dropped with the connection: in this era the end of the connection is the cancellation.
-        let pending: Pending = Box::pin(async move { front.handle(request, caller).await });
+        let pending: Pending = Box::pin(async move { front.handle(world, request, caller).await });
         Ok(reply::respond(pending, progress, takes_events, reply::modern_status).await)
     }
 
@@ -255,6 +284,7 @@ impl Front {
 
     async fn receive_legacy(
         &self,
+        world: Arc<World>,
         message: Message,
         version: Option<ProtocolVersion>,
         headers: &HeaderMap,
@@ -263,7 +293,7 @@ impl Front {
         if let Message::Request(request) = &message
             && request.method == "initialize"
         {
-            return Ok(self.begin_session(request, wishes));
+            return Ok(self.begin_session(&world, request, wishes));
         }
         // The header of a modern client's notification names no session.
         if version.is_none() && is_modern(headers) {
@@ -273,7 +303,7 @@ impl Front {
         match message {
             Message::Request(request) => {
                 let takes_events = accepts(headers, "text/event-stream");
-                let (pending, progress) = self.begin(request, &session)?;
+                let (pending, progress) = self.begin(world, request, &session)?;
                 Ok(reply::respond(pending, progress, takes_events, reply::ok).await)
             }
             Message::Notification(notification) => {
@@ -284,9 +314,9 @@ impl Front {
         }
     }
 
-    fn begin_session(&self, request: &Request, wishes: Wishes) -> HttpResponse {
+    fn begin_session(&self, world: &World, request: &Request, wishes: Wishes) -> HttpResponse {
         let id = request.id.clone();
-        match self.initialized(&request.params) {
+        match self.initialized(world, &request.params) {
             Err(error) => reply::error(StatusCode::OK, Some(id), &error),
             Ok((version, result)) => {
                 let session = self.new_id();
@@ -323,6 +353,7 @@ impl Front {
     /// Begins a request of a session. It goes on when the client goes away, unless the client cancels it.
     fn begin(
         &self,
+        world: Arc<World>,
         request: Request,
         session: &Arc<Session>,
     ) -> Result<(Pending, Option<Progress>), Refused> {
@@ -347,7 +378,7 @@ impl Front {
             tokio::select! {
                 biased;
                 () = in_flight.cancelled.cancelled() => cancelled(request.id.clone()),
-                answer = front.handle(request.clone(), caller) => answer,
+                answer = front.handle(world, request.clone(), caller) => answer,
             }
         });
         let pending: Pending =
@@ -358,6 +389,7 @@ impl Front {
     /// Answers a batch, which only the 2025-03-26 revision has.
     async fn receive_batch(
         &self,
+        world: Arc<World>,
         items: Vec<Result<Message, ParseError>>,
         headers: &HeaderMap,
     ) -> Result<HttpResponse, Refused> {
@@ -381,7 +413,7 @@ impl Front {
         let running = self
             .inner
             .tasks
-            .spawn(async move { front.answer_batch(items, &session).await });
+            .spawn(async move { front.answer_batch(&world, items, &session).await });
         Ok(match running.await {
             Ok(Some(answers)) => reply::message(StatusCode::OK, answers),
             Ok(None) => reply::empty(StatusCode::ACCEPTED),

@@ -145,9 +145,9 @@ impl Pipe {
                 .send(Response::error(RawJson::NULL, &error).to_wire())
                 .await;
         }
-        let pipe = self.clone();
+        let (pipe, world) = (self.clone(), self.front.world());
         self.tasks.spawn(async move {
-            if let Some(answers) = pipe.front.answer_batch(items, &pipe.session).await {
+            if let Some(answers) = pipe.front.answer_batch(&world, items, &pipe.session).await {
                 pipe.send(answers).await;
             }
         });
@@ -198,7 +198,7 @@ impl Pipe {
     }
 
     async fn initialize(&self, request: Request) {
-        let response = match self.front.initialized(&request.params) {
+        let response = match self.front.initialized(&self.front.world(), &request.params) {
             Ok((version, result)) => {
                 *self.version.lock() = Some(version);
                 Response::object(request.id, result)
@@ -223,10 +223,10 @@ impl Pipe {
             headers: None,
             events,
         };
-        let pipe = self.clone();
+        let (pipe, world) = (self.clone(), self.front.world());
         self.tasks.spawn(async move {
             let id = request.id.clone();
-            let handling = pipe.front.handle(request, caller);
+            let handling = pipe.front.handle(world, request, caller);
             tokio::pin!(handling);
             loop {
                 tokio::select! {
