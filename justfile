@@ -16,6 +16,10 @@ check:
 test FILTER="":
     cargo test --workspace {{FILTER}}
 
+# Requests against reloads until a million of them have met: no request may see two generations.
+interleavings:
+    cargo test --release -p genlock-gateway --test it -- --ignored --nocapture a_million
+
 # The documentation of all crates, warnings denied.
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
