@@ -8,7 +8,7 @@
 use std::fmt;
 
 use blake3::{Hash, Hasher};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, zeroize::Zeroizing};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ pub fn snapshot_digest(redacted: &RedactedConfig, fingerprints: &Fingerprints) -
         encoder.bytes(pointer.as_bytes());
         encoder.bytes(fingerprint.as_bytes());
     }
-    encoder.hasher.finalize()
+    encoder.finish()
 }
 
 // === impl ServerDefinition ===
@@ -94,7 +94,7 @@ impl ServerDefinition {
                 Some(_) | None => encoder.number(0),
             }
         }
-        encoder.hasher.finalize()
+        encoder.finish()
     }
 }
 
@@ -129,13 +129,18 @@ fn definition_digest(
         encoder.bytes(pointer.as_bytes());
         encoder.bytes(fingerprint.as_bytes());
     }
-    DefinitionDigest(encoder.hasher.finalize())
+    DefinitionDigest(encoder.finish())
 }
 
-/// Feeds a digest.
+/// Feeds a digest, in pieces that are large enough to be hashed fast.
 struct Encoder {
     hasher: Hasher,
+    /// What is not hashed yet; may be private.
+    pending: Zeroizing<Vec<u8>>,
 }
+
+/// How much is hashed at once.
+const PIECE: usize = 4096;
 
 // === impl Encoder ===
 
@@ -143,6 +148,25 @@ impl Encoder {
     fn new(context: &str) -> Self {
         Self {
             hasher: Hasher::new_derive_key(context),
+            pending: Zeroizing::new(Vec::with_capacity(PIECE)),
+        }
+    }
+
+    fn finish(mut self) -> Hash {
+        self.hasher.update(&self.pending);
+        self.hasher.finalize()
+    }
+
+    // Never makes the buffer longer than it is: a longer one would leave a copy behind.
+    fn feed(&mut self, bytes: &[u8]) {
+        if self.pending.len() + bytes.len() > PIECE {
+            self.hasher.update(&self.pending);
+            self.pending.clear();
+        }
+        if bytes.len() > PIECE {
+            self.hasher.update(bytes);
+        } else {
+            self.pending.extend_from_slice(bytes);
         }
     }
 
@@ -183,7 +207,7 @@ impl Encoder {
             }
             (None, Some(number), _) => {
                 self.tag(4);
-                self.hasher.update(&number.to_le_bytes());
+                self.feed(&number.to_le_bytes());
             }
             (None, None, number) => {
                 self.tag(5);
@@ -193,16 +217,16 @@ impl Encoder {
     }
 
     fn tag(&mut self, tag: u8) {
-        self.hasher.update(&[tag]);
+        self.feed(&[tag]);
     }
 
     fn number(&mut self, number: u64) {
-        self.hasher.update(&number.to_le_bytes());
+        self.feed(&number.to_le_bytes());
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
-        self.hasher.update(bytes);
+        self.feed(bytes);
     }
 }
 

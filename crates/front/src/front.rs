@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use genlock_config::Config;
 use genlock_mcp::RawJson;
 use genlock_policy::GenerationNumber;
-use genlock_servers::Servers;
+use genlock_servers::{Server, ServerSnapshot, Servers, ToolSet};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -43,6 +43,18 @@ pub(crate) struct Inner {
     pub(crate) pipes: TaskTracker,
 }
 
+/// What tells of a server's tools and of its state.
+type ServerWatch = (
+    watch::Receiver<Option<Arc<ToolSet>>>,
+    watch::Receiver<ServerSnapshot>,
+);
+
+/// Watches servers from now on: begun before a catalog is compiled, so that it misses no change that the catalog misses.
+fn watch_all(servers: &Servers) -> Vec<ServerWatch> {
+    let watch = |server: &Server| (server.watch_tools(), server.watch());
+    servers.iter().map(watch).collect()
+}
+
 impl Front {
     /// Serves the tools of these servers. Must be called inside a tokio runtime.
     pub fn new(
@@ -55,6 +67,7 @@ impl Front {
         let server_info = serde_json::json!({
             "name": "genlock", "title": "Genlock", "version": env!("CARGO_PKG_VERSION")
         });
+        let watches = watch_all(&servers);
         let world = World::compile(generation, config, servers, None);
         let front = Self {
             inner: Arc::new(Inner {
@@ -72,9 +85,7 @@ impl Front {
                 pipes: TaskTracker::new(),
             }),
         };
-        front.watch_servers();
-        // What changed before the watches began.
-        front.refresh();
+        front.refresh_on(watches);
         front
     }
 
@@ -86,6 +97,7 @@ impl Front {
         config: Arc<Config>,
         servers: Servers,
     ) -> Servers {
+        let watches = watch_all(&servers);
         let before = {
             let _one_at_a_time = self.inner.publishing.lock();
             let before = self.inner.world.load_full();
@@ -95,8 +107,7 @@ impl Front {
             );
             before
         };
-        self.watch_servers();
-        self.refresh();
+        self.refresh_on(watches);
         before.servers.clone()
     }
 
@@ -120,13 +131,12 @@ impl Front {
             .send_if_modified(|moved| std::mem::replace(moved, version) != version);
     }
 
-    /// Compiles the catalog anew whenever a server's tools or state change.
-    fn watch_servers(&self) {
+    /// Compiles the catalog anew whenever a watched server changes.
+    fn refresh_on(&self, watches: Vec<ServerWatch>) {
         let watching = self.inner.stopped.child_token();
         std::mem::replace(&mut *self.inner.watching.lock(), watching.clone()).cancel();
         let moved = Arc::new(Notify::new());
-        for server in self.world().servers.iter() {
-            let (mut tools, mut states) = (server.watch_tools(), server.watch());
+        for (mut tools, mut states) in watches {
             let (moved, watching) = (Arc::clone(&moved), watching.clone());
             self.inner.tasks.spawn(async move {
                 loop {

@@ -509,7 +509,9 @@ impl Reloader {
 fn has_other_values(one: &Config, other: &Config) -> bool {
     one.servers.iter().any(|(name, server)| {
         let other = other.servers.get(name);
-        other.is_some_and(|other| other.digest_with_values() != server.digest_with_values())
+        other.is_some_and(|other| {
+            other != server && other.digest_with_values() != server.digest_with_values()
+        })
     })
 }
 

@@ -1,6 +1,9 @@
 //! What changed between two snapshots.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use genlock_config::{Effect, effect_of};
 use serde::Serialize;
@@ -122,51 +125,94 @@ impl Touched {
     }
 }
 
+/// Returns only what changed besides the servers, as [`diff`] does.
+pub(crate) fn changed_sections(from: &Snapshot, to: &Snapshot) -> Vec<SectionChange> {
+    if from.digest() == to.digest() {
+        return Vec::new();
+    }
+    let mut touched = Touched::default();
+    for pointer in changed_fingerprints(from, to) {
+        touched.add(part(pointer));
+    }
+    sections(from, to, &mut touched)
+}
+
+/// Walks over two mappings at once, both in the order of their keys.
+fn joined<'k, V>(
+    before: impl IntoIterator<Item = (&'k str, V)>,
+    after: impl IntoIterator<Item = (&'k str, V)>,
+) -> impl Iterator<Item = (&'k str, Option<V>, Option<V>)> {
+    let mut before = before.into_iter().peekable();
+    let mut after = after.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let order = match (before.peek(), after.peek()) {
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return None,
+        };
+        let old = order.is_le().then(|| before.next()).flatten();
+        let new = order.is_ge().then(|| after.next()).flatten();
+        let key = old.as_ref().or(new.as_ref())?.0;
+        Some((
+            key,
+            old.map(|(_, value)| value),
+            new.map(|(_, value)| value),
+        ))
+    })
+}
+
 /// Returns the pointers of private values that are not the same in both, or in one of them only.
-fn changed_fingerprints<'s>(from: &'s Snapshot, to: &'s Snapshot) -> BTreeSet<&'s str> {
-    let (before, after) = (from.fingerprints(), to.fingerprints());
-    let gone = before
-        .keys()
-        .filter(|pointer| !after.contains_key(*pointer));
-    let other = after
-        .iter()
-        .filter(|(pointer, fingerprint)| before.get(*pointer) != Some(fingerprint));
-    gone.chain(other.map(|(pointer, _)| pointer))
-        .map(String::as_str)
-        .collect()
+fn changed_fingerprints<'s>(from: &'s Snapshot, to: &'s Snapshot) -> impl Iterator<Item = &'s str> {
+    let of = |snapshot: &'s Snapshot| {
+        let fingerprints = snapshot.fingerprints().iter();
+        fingerprints.map(|(pointer, fingerprint)| (pointer.as_str(), fingerprint))
+    };
+    joined(of(from), of(to))
+        .filter(|(_, before, after)| before != after)
+        .map(|(pointer, _, _)| pointer)
 }
 
 fn servers(from: &Snapshot, to: &Snapshot, touched: &mut Touched) -> ServerChanges {
-    let before: BTreeMap<_, _> = from.redacted().servers().collect();
-    let after: BTreeMap<_, _> = to.redacted().servers().collect();
     let mut changes = ServerChanges::default();
-    for (name, server) in &after {
-        let Some(old) = before.get(name) else {
-            changes.added.push((*name).to_owned());
-            continue;
+    for (name, before, after) in joined(from.redacted().servers(), to.redacted().servers()) {
+        let (before, after) = match (before, after) {
+            (Some(before), Some(after)) => (before, after),
+            (None, _) => {
+                changes.added.push(name.to_owned());
+                continue;
+            }
+            (Some(_), None) => {
+                changes.removed.push(name.to_owned());
+                continue;
+            }
         };
-        let mut keys = touched.servers.remove(*name).unwrap_or_default();
-        keys.extend(changed_keys(old, server));
+        let mut keys = touched.servers.remove(name).unwrap_or_default();
+        keys.extend(changed_keys(before, after).map(str::to_owned));
         if keys.is_empty() {
             changes.unchanged += 1;
         } else {
             changes.changed.push(ServerChange {
-                name: (*name).to_owned(),
+                name: name.to_owned(),
                 keys: keys.into_iter().collect(),
             });
         }
     }
-    let removed = before.keys().filter(|name| !after.contains_key(*name));
-    changes.removed = removed.map(|name| (*name).to_owned()).collect();
     changes
 }
 
 fn sections(from: &Snapshot, to: &Snapshot, touched: &mut Touched) -> Vec<SectionChange> {
-    let (before, after) = (from.redacted().as_json(), to.redacted().as_json());
-    for name in changed_keys(before, after) {
-        if name != "mcp_servers" {
-            let keys = changed_keys(&before[&name], &after[&name]);
-            touched.sections.entry(name).or_default().extend(keys);
+    let all = joined(
+        entries(from.redacted().as_json()),
+        entries(to.redacted().as_json()),
+    );
+    // The servers are most of a config, and were compared one by one.
+    for (name, before, after) in all.filter(|(name, _, _)| *name != "mcp_servers") {
+        if before != after {
+            let none = &Value::Null;
+            let keys = changed_keys(before.unwrap_or(none), after.unwrap_or(none));
+            let section = touched.sections.entry(name.to_owned()).or_default();
+            section.extend(keys.map(str::to_owned));
         }
     }
     let changed = std::mem::take(&mut touched.sections);
@@ -198,19 +244,21 @@ fn by_effect(section: &str, keys: BTreeSet<String>) -> Vec<SectionChange> {
         .collect()
 }
 
-/// Returns the keys that have other values in two mappings; none where one of them is no mapping.
-fn changed_keys(before: &Value, after: &Value) -> BTreeSet<String> {
-    let empty = serde_json::Map::new();
-    let (before, after) = match (before, after) {
-        (Value::Object(before), Value::Object(after)) => (before, after),
-        (Value::Object(before), Value::Null) => (before, &empty),
-        (Value::Null, Value::Object(after)) => (&empty, after),
-        _ => return BTreeSet::new(),
-    };
-    let keys = before.keys().chain(after.keys());
-    keys.filter(|key| before.get(*key) != after.get(*key))
-        .cloned()
-        .collect()
+/// Returns the keys that have other values in two mappings; none where one of them is another value.
+fn changed_keys<'v>(before: &'v Value, after: &'v Value) -> impl Iterator<Item = &'v str> {
+    let is_mapping = |value: &Value| value.is_object() || value.is_null();
+    let both = is_mapping(before) && is_mapping(after);
+    let both = both.then(|| joined(entries(before), entries(after)));
+    both.into_iter()
+        .flatten()
+        .filter(|(_, before, after)| before != after)
+        .map(|(key, _, _)| key)
+}
+
+/// Returns the entries of a mapping out of a redacted config, whose mappings are all in the order of their keys.
+fn entries(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let entries = value.as_object().into_iter().flatten();
+    entries.map(|(key, value)| (key.as_str(), value))
 }
 
 // === impl Changes ===

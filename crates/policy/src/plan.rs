@@ -6,7 +6,7 @@ use genlock_config::{Effect, Mode};
 use serde::Serialize;
 
 use crate::{
-    changes::{Changes, SectionChange, diff},
+    changes::{Changes, SectionChange, changed_sections, diff},
     snapshot::Snapshot,
 };
 
@@ -68,7 +68,7 @@ pub enum Refusal {
 
 /// Returns the changes that wait for a restart: those of `now` against what the process booted with.
 pub fn pending_restart(booted: &Snapshot, now: &Snapshot) -> Vec<SectionChange> {
-    let mut sections = diff(booted, now).sections;
+    let mut sections = changed_sections(booted, now);
     sections.retain(|change| change.effect == Effect::RestartRequired);
     sections
 }

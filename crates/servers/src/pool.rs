@@ -215,6 +215,14 @@ impl Pool {
         execution: &Execution,
         replaced: Option<&Server>,
     ) -> Server {
+        // Most servers are the same as before, which is seen without a digest of each.
+        let same = replaced.filter(|replaced| {
+            replaced.definition() == definition && !replaced.lease().stop.is_cancelled()
+        });
+        if let Some(same) = same {
+            set_limits(&same.lease().shared, execution);
+            return same.clone();
+        }
         let key = (
             definition.name.as_str().to_owned(),
             definition.digest_with_values(),

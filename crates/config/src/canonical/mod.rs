@@ -32,7 +32,8 @@ pub(crate) struct Walk {
 /// A mapping that is being written.
 pub(crate) struct Entries<'w> {
     walk: &'w mut Walk,
-    entries: BTreeMap<String, Value>,
+    /// In the order of writing.
+    entries: Vec<(String, Value)>,
 }
 
 // === impl Walk ===
@@ -56,10 +57,12 @@ impl Walk {
     fn map(&mut self, write: impl FnOnce(&mut Entries<'_>)) -> Value {
         let mut map = Entries {
             walk: self,
-            entries: BTreeMap::new(),
+            entries: Vec::new(),
         };
         write(&mut map);
-        Value::Object(map.entries.into_iter().collect())
+        let mut entries = map.entries;
+        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Value::Object(entries.into_iter().collect())
     }
 
     fn mapping<'v, T: 'v>(
@@ -118,7 +121,7 @@ impl Walk {
 impl Entries<'_> {
     fn entry(&mut self, key: &str, write: impl FnOnce(&mut Walk) -> Value) {
         let value = self.walk.below(key, write);
-        self.entries.insert(key.to_owned(), value);
+        self.entries.push((key.to_owned(), value));
     }
 
     fn with(&mut self, key: Key, write: impl FnOnce(&mut Walk) -> Value) {

@@ -51,6 +51,26 @@ fn tabs_get_the_hint_to_use_spaces() {
 }
 
 #[test]
+fn json_in_a_yaml_file_means_what_it_means_in_a_json_file() {
+    let text = r#"
+ {"mcpServers": {"a": {"command": "x", "timeout": 1e1, "description": "\ud83d\ude00", "args": ["[]", "null"]}}}"#;
+    let of = |file: &str| parse(text, file.into(), &variables()).unwrap().config;
+    assert_eq!(of("genlock.yaml"), of("genlock.json"));
+
+    let wrong = "{\"mcp_servers\": {\"a\": {\"command\": \"x\",\n \"timeout\": \"soon\"}}}";
+    let places = ["genlock.yaml", "genlock.json"].map(|file| all_short(&refused_in(file, wrong)));
+    assert_eq!(
+        places[0],
+        ["2:13 config.invalid_duration mcp_servers.a.timeout"]
+    );
+    assert_eq!(places[0], places[1]);
+
+    // What only looks like JSON is YAML still.
+    let flow = parsed("{ mcp_servers: { a: { command: x, enabled: false } } } # remark");
+    assert_eq!(flow.config.servers.len(), 1);
+}
+
+#[test]
 fn json_files_are_read_with_the_escapes_that_yaml_lacks() {
     let text =
         r#"{"mcpServers": {"a": {"command": "x", "description": "\ud83d\ude00", "args": ["\/"]}}}"#;
