@@ -26,11 +26,15 @@ const LAYERS: [(&str, u32); 13] = [
 const OUTSIDE: [&str; 2] = ["genlock-tests", "genlock-bench"];
 
 /// What a crate must not know, whatever its layer.
-const NEVER: [(&str, &[&str]); 4] = [
+const NEVER: [(&str, &[&str]); 5] = [
     ("genlock-frames", &["tokio", "sqlx"]),
     ("genlock-config", &["tokio", "hyper", "reqwest"]),
     ("genlock-authority", &["sqlx", "hyper", "axum", "http"]),
     ("genlock-mcp", &["sqlx", "axum"]),
+    (
+        "genlock-worker",
+        &["sqlx", "axum", "genlock-store", "genlock-gateway"],
+    ),
 ];
 
 /// All that a crate may know, where that is little.
@@ -134,6 +138,7 @@ fn an_arrow_the_other_way_would_be_noticed() {
         ("genlock-front", "anyhow"),
         ("genlock-gateway", "genlock-testkit"),
         ("genlock-gateway", "genlock-gateway-extra"),
+        ("genlock-worker", "genlock-store"),
     ];
     for (package, dependency) in planted {
         let mut arrows = arrows(&metadata());

@@ -27,3 +27,4 @@ mod reload;
 mod shutdown;
 mod surfaces;
 mod wire;
+mod worker;

@@ -84,7 +84,13 @@ fn line(tag: &str, body: &[u8]) -> Vec<u8> {
     if fields != b"}" {
         line.push(b',');
     }
-    line.extend_from_slice(fields);
+    // A payload is as it was written, and may stand on several lines. Inside of a string JSON has no end of a line, so
+    // that these are white space.
+    let one_line = fields.iter().map(|byte| match byte {
+        b'\n' | b'\r' => b' ',
+        byte => *byte,
+    });
+    line.extend(one_line);
     line
 }
 

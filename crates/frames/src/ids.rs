@@ -102,22 +102,3 @@ numbers! {
     /// When a process was started, in clock ticks after the system was: with the [`Pid`] it names one process for good.
     Birth(u64);
 }
-
-// === impl Birth ===
-
-impl Birth {
-    /// Reads it out of the text of `/proc/PID/stat`.
-    ///
-    /// ```
-    /// use genlock_frames::Birth;
-    ///
-    /// let stat = format!("7 (odd) name) S 1 {}42 0 0", "0 ".repeat(17));
-    /// assert_eq!(Birth::from_proc_stat(&stat), Some(Birth::new(42)));
-    /// ```
-    pub fn from_proc_stat(stat: &str) -> Option<Self> {
-        // The name of the program stands in parentheses and may hold anything; the state follows as field 3.
-        let after_name = &stat[stat.rfind(')')? + 1..];
-        let started = after_name.split_ascii_whitespace().nth(22 - 3)?;
-        started.parse().ok().map(Self)
-    }
-}

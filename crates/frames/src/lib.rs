@@ -32,6 +32,7 @@ mod encode;
 mod error;
 mod frame;
 mod ids;
+mod process;
 mod schema;
 mod secret;
 
@@ -47,6 +48,7 @@ pub use self::{
     error::FrameError,
     frame::{Frame, ToGateway, ToWorker},
     ids::{Birth, Epoch, ExecutionId, InvalidId, Pid, PolicySeq, SessionId},
+    process::ProcessStat,
     schema::json_schema,
     secret::{ExecutionSecret, PrivateValue, PrivateValues},
 };

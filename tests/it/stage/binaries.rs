@@ -18,7 +18,7 @@ fn is_built() -> bool {
     env::var_os(BUILT).is_some()
 }
 
-/// Builds `genlock` and the fake server, once per process.
+/// Builds `genlock`, its worker and the fake server, once per process.
 pub(crate) fn build() {
     static BUILD: OnceLock<Result<(), String>> = OnceLock::new();
     let built = BUILD.get_or_init(|| {
@@ -38,6 +38,12 @@ pub(crate) fn genlock() -> PathBuf {
     binary("genlock")
 }
 
+/// The program `genlock-worker`.
+pub(crate) fn worker() -> PathBuf {
+    build();
+    binary("genlock-worker")
+}
+
 fn run_cargo() -> Result<(), String> {
     let test = env::current_exe().unwrap();
     // target[/TRIPLE]/PROFILE/deps/it-HASH
@@ -50,7 +56,8 @@ fn run_cargo() -> Result<(), String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .args(["build", "--quiet", "--bins", "--profile", profile])
-        .args(["--package", "genlock", "--package", "genlock-testkit"])
+        .args(["--package", "genlock", "--package", "genlock-worker"])
+        .args(["--package", "genlock-testkit"])
         .args([
             "--manifest-path",
             concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),

@@ -10,7 +10,7 @@ use genlock_testkit::harness::{GenlockProcess, Scratch, fake_server};
 use serde_json::{Value, json};
 
 pub(crate) use self::{
-    binaries::genlock,
+    binaries::{genlock, worker},
     command::{failed, run, succeeded},
     party::{Party, stdio_command, stdio_command_in},
     running::{
@@ -38,6 +38,7 @@ pub(crate) fn start_with(config: &Value, args: &[&str]) -> GenlockProcess {
 
 /// The definition of a fake server over stdio.
 pub(crate) fn stdio(flags: &[&str]) -> Value {
+    binaries::build();
     json!({"command": fake_server(), "args": flags})
 }
 

@@ -247,3 +247,19 @@ fn the_debug_form_of_a_frame_shows_nothing_private() {
         assert!(!format!("{frame:?}").contains("s3cr3t"), "{frame:?}");
     }
 }
+
+#[test]
+fn a_payload_on_several_lines_is_one_frame() {
+    let payload = "{\n  \"a\": [1,\r\n 2],\n  \"b\": \"x\\ny\"\n}";
+    let mut frame = large_result(0);
+    let ToGateway::Result(result) = &mut frame else {
+        unreachable!()
+    };
+    result.result = Some(RawValue::from_string(payload.to_owned()).unwrap());
+
+    let lines = encode(&frame, 0).unwrap();
+
+    assert_eq!(lines.len(), 1);
+    let (read, end) = read_all([lines[0].as_slice()]);
+    assert_eq!((read, end), (lines, Ok(())));
+}
