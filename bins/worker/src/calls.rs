@@ -7,6 +7,7 @@ use genlock_frames::{EventKind, Fault, TurnOutcome};
 use genlock_mcp::{
     Notification, Outcome, RawJson, RawObject, RpcError, client::Call, error::escape_text,
 };
+use genlock_policy::Gates;
 use genlock_servers::{Server, ServerError, Servers};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -31,6 +32,8 @@ const PROGRESS_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Caller {
     /// Its servers and no other.
     pub(crate) servers: Servers,
+    /// What a call has to pass.
+    pub(crate) gates: Gates,
     /// The largest result of one call, in bytes.
     pub(crate) largest_result: u64,
 }
@@ -105,7 +108,7 @@ impl Caller {
     }
 
     async fn one(&self, call: ToolCall, index: u32, running: &Running) -> CallReport {
-        let outcome = match self.server_of(&call) {
+        let outcome = match self.admit(&call) {
             Err(outside) => Err(outside),
             Ok(_) if running.interrupt.is_cancelled() => Err(not_begun()),
             Ok(_) if running.is_over() => Err(too_late()),
@@ -123,13 +126,16 @@ impl Caller {
         }
     }
 
-    /// Returns the server of a call, where the policy has it.
-    fn server_of(&self, call: &ToolCall) -> Result<&Server, Fault> {
-        self.servers.get(&call.server).ok_or_else(|| {
+    /// Returns the server of a call, where the policy has it and the call passes the gates.
+    fn admit(&self, call: &ToolCall) -> Result<&Server, Fault> {
+        let Some(server) = self.servers.get(&call.server) else {
             let server = escape_text(&call.server);
             let message = format!("server `{server}` is not in the session's policy");
-            fault("not_in_policy", message)
-        })
+            return Err(fault("not_in_policy", message));
+        };
+        let admitted = self.gates.admit(call.arguments.as_bytes());
+        admitted.map_err(|denied| fault(denied.code(), denied.to_string()))?;
+        Ok(server)
     }
 
     /// Makes a call and tells when it begins and ends.

@@ -7,6 +7,7 @@ use genlock_frames::{
     Event, Failure, Heartbeat, Hello, MAX_MESSAGE_BYTES, Pid, Ready, ServerView, ServersChanged,
     ToGateway, ToWorker, TurnOutcome, VERSION,
 };
+use genlock_policy::Gates;
 use genlock_servers::{HostEnvironment, PoolBuilder, Server, Servers};
 use tokio::{
     sync::mpsc,
@@ -31,8 +32,9 @@ const SAID: usize = 256;
 const GATHER: Duration = Duration::from_millis(50);
 /// How long the servers may take to end in their own time: their input is closed, then TERM, then KILL.
 const SERVERS_END: Duration = Duration::from_secs(8);
-/// The same where nobody waits for the worker any more. What is left then is killed.
-const SERVERS_END_ALONE: Duration = Duration::from_secs(2);
+/// The same where nobody waits for the worker any more. What is left then is killed, so that a gateway that died leaves
+/// nothing behind for as long as anybody would notice.
+const SERVERS_END_ALONE: Duration = Duration::from_millis(200);
 /// How long the last frames may take to be written.
 const LAST_FRAMES: Duration = Duration::from_secs(1);
 /// What of a result's frame is not the result, in bytes.
@@ -184,6 +186,7 @@ impl<'a> Service<'a> {
             turns: Turns::new(session.epoch),
             caller: Caller {
                 servers,
+                gates: Gates::of(&session.config),
                 largest_result: session.config.execution.turn_result_bytes,
             },
             heartbeat: session.heartbeat,

@@ -4,7 +4,7 @@ use genlock_frames::{EventKind, ToGateway, TurnOutcome};
 use genlock_testkit::harness::{Control, eventually};
 use serde_json::{Value, json};
 
-use super::hand::{results, session, text, texts};
+use super::hand::{results, session, session_with, text, texts};
 use crate::stage::{DEADLINE, scratch, stdio, stdio_with};
 
 fn call(server: &str, tool: &str, arguments: &Value) -> Value {
@@ -139,20 +139,17 @@ fn a_turn_waits_for_the_servers_that_it_names_and_for_one_attempt() {
 
 #[test]
 fn an_interrupt_says_what_may_have_run_and_what_did_not() {
-    let mut hand = session(&json!({"a": stdio(&[])}));
+    let scratch = scratch();
+    let control = Control::new(&scratch, "control");
+    let mut hand = session(&json!({"a": stdio(&["--control", control.arg()])}));
     let calls = json!([
         call("a", "echo", &json!({"text": "hi"})),
-        call("a", "hang", &json!({})),
+        call("a", "hold", &json!({"key": "k"})),
         call("a", "echo", &json!({}))
     ]);
     hand.begin("e-1", &json!({"calls": calls}), None);
-    loop {
-        if let ToGateway::Event(event) = hand.next()
-            && (event.call, event.kind) == (1, EventKind::CallStarted)
-        {
-            break;
-        }
-    }
+    let held = control.path().join("held.k");
+    eventually(DEADLINE, "the second call", || held.exists().then_some(()));
     hand.interrupt("e-of-another-turn");
     hand.interrupt("e-1");
     let result = hand.result();
@@ -296,4 +293,13 @@ fn a_text_turn_and_a_turn_that_is_none_fail_by_their_code() {
         assert_eq!(result.failure.unwrap().code, code);
         hand.finish(execution);
     }
+}
+
+#[test]
+fn a_call_passes_the_gates_of_the_generation_or_is_not_made() {
+    let gates = json!({"validators": [{"type": "payload_size", "max_bytes": 20}]});
+    let mut hand = session_with(&json!({"a": stdio(&[])}), &json!({"interceptors": gates}));
+    let text = |text: &str| call("a", "echo", &json!({"text": text}));
+    let results = hand.calls("e-1", &json!([text("short"), text("longer than that")]));
+    assert_eq!(texts(&results), ["short", "validator_denied"]);
 }

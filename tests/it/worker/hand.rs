@@ -76,7 +76,20 @@ pub(crate) fn listen(mut from: impl std::io::Read + Send + 'static) -> mpsc::Rec
 
 /// A bootstrap for the process of a `hello`: a session with these servers, of which those that are named are selected.
 pub(crate) fn bootstrap(hello: &Hello, servers: &Value, selected: &[&str], cwd: &str) -> Bootstrap {
-    let text = json!({"mcp_servers": servers}).to_string();
+    bootstrap_with(hello, servers, &json!({}), selected, cwd)
+}
+
+/// The same with further sections.
+fn bootstrap_with(
+    hello: &Hello,
+    servers: &Value,
+    sections: &Value,
+    selected: &[&str],
+    cwd: &str,
+) -> Bootstrap {
+    let mut text = sections.clone();
+    text["mcp_servers"] = servers.clone();
+    let text = text.to_string();
     let config = parse(&text, "genlock.json".into(), &Variables::empty())
         .unwrap()
         .config;
@@ -115,6 +128,11 @@ pub(crate) fn bootstrap(hello: &Hello, servers: &Value, selected: &[&str], cwd: 
 
 /// A worker that has taken this session, all servers selected.
 pub(crate) fn session(servers: &Value) -> Hand {
+    session_with(servers, &json!({}))
+}
+
+/// The same with further sections in its config.
+pub(crate) fn session_with(servers: &Value, sections: &Value) -> Hand {
     let mut hand = start();
     let cwd = hand.scratch.path().to_str().unwrap().to_owned();
     let names: Vec<_> = servers
@@ -123,7 +141,7 @@ pub(crate) fn session(servers: &Value) -> Hand {
         .keys()
         .map(String::as_str)
         .collect();
-    let bootstrap = bootstrap(&hand.hello, servers, &names, &cwd);
+    let bootstrap = bootstrap_with(&hand.hello, servers, sections, &names, &cwd);
     hand.send(ToWorker::Bootstrap(Box::new(bootstrap)));
     assert!(matches!(hand.next(), ToGateway::Ready(_)));
     hand

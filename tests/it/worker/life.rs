@@ -1,7 +1,7 @@
 //! How a worker ends, and that nothing of it is left.
 
-use genlock_frames::{EventKind, Retire, Stop, ToGateway, ToWorker, TurnOutcome};
-use genlock_testkit::harness::{eventually, is_locked};
+use genlock_frames::{Retire, Stop, ToGateway, ToWorker, TurnOutcome};
+use genlock_testkit::harness::{Control, Scratch, eventually, is_locked};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -9,16 +9,21 @@ use super::hand::{Hand, bootstrap, results, session, start, text};
 use crate::stage::{DEADLINE, scratch, stdio};
 
 /// A worker in the middle of a call to a server that does not want to end and has a grandchild that wants to even less.
-fn busy(lock: &str) -> Hand {
-    let flags = ["--ignore-term", "--detach-grandchild", "--alive-lock", lock];
+fn busy(scratch: &Scratch) -> Hand {
+    let control = Control::new(scratch, "control");
+    let lock = scratch.join("lock");
+    let flags = [
+        "--ignore-term",
+        "--detach-grandchild",
+        "--control",
+        control.arg(),
+    ];
+    let flags = [&flags[..], &["--alive-lock", lock.to_str().unwrap()]].concat();
     let mut hand = session(&json!({"a": stdio(&flags)}));
-    let calls = json!([{"server": "a", "tool": "hang", "arguments": {}}]);
+    let calls = json!([{"server": "a", "tool": "hold", "arguments": {"key": "k"}}]);
     hand.begin("e-1", &json!({"calls": calls}), None);
-    match hand.next() {
-        ToGateway::Event(event) => assert_eq!(event.kind, EventKind::CallStarted),
-        other => panic!("{other:?}"),
-    }
-    hand.servers(|servers| servers[0].ready);
+    let held = control.path().join("held.k");
+    eventually(DEADLINE, "the call", || held.exists().then_some(()));
     hand
 }
 
@@ -42,7 +47,7 @@ fn ends_with_all(name: &str, end: fn(&mut Hand), code: i32) {
     let scratch = scratch();
     let lock = scratch.join("lock");
     let grandchild = scratch.join("lock.grandchild");
-    let mut hand = busy(lock.to_str().unwrap());
+    let mut hand = busy(&scratch);
     assert!(is_locked(&lock) && is_locked(&grandchild), "{name}");
 
     end(&mut hand);
@@ -65,7 +70,7 @@ fn signal(hand: &Hand, signal: Signal) {
 #[test]
 fn a_stopped_worker_tells_how_far_its_turn_came() {
     let scratch = scratch();
-    let mut hand = busy(scratch.join("lock").to_str().unwrap());
+    let mut hand = busy(&scratch);
     hand.send(ToWorker::Stop(Stop {}));
     let result = hand.result();
     assert_eq!(result.outcome, TurnOutcome::Interrupted);
