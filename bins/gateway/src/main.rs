@@ -16,15 +16,20 @@ mod table;
 use std::process::ExitCode;
 
 use clap::Parser;
+use genlock_servers::Role;
 
 fn main() -> ExitCode {
+    let keeper = match genlock_servers::role(std::env::args_os().next().as_deref()) {
+        Role::Keeper(code) => return code,
+        Role::Host(keeper) => keeper,
+    };
     let environment = environment();
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => return failure::usage(&error),
     };
     let format = args.format();
-    match commands::run(args, environment) {
+    match commands::run(args, environment, keeper) {
         Ok(code) => code,
         Err(failure) => failure.report(format),
     }

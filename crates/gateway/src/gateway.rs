@@ -12,7 +12,7 @@ use camino::Utf8PathBuf;
 use genlock_config::Config;
 use genlock_front::{Entropy, Front};
 use genlock_policy::{Actor, Cause, GenerationNumber};
-use genlock_servers::{HostEnvironment, Pool, PoolBuilder, SchemaCache, Servers};
+use genlock_servers::{HostEnvironment, Keeper, Pool, PoolBuilder, SchemaCache, Servers};
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -48,6 +48,7 @@ const SERVERS_END: Duration = Duration::from_secs(6);
 pub struct Host {
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     entropy: Entropy,
+    keeper: Option<Keeper>,
 }
 
 impl Host {
@@ -73,7 +74,16 @@ impl Host {
         Self {
             clock: Arc::new(clock),
             entropy: Arc::new(entropy),
+            keeper: None,
         }
+    }
+
+    /// Starts every server under a keeper, which is this process's own program: see [`genlock_servers::role`]. Without one
+    /// there are no namespaces, and a process that detaches itself from its server can outlive the gateway.
+    #[must_use]
+    pub fn keeper(mut self, keeper: Keeper) -> Self {
+        self.keeper = Some(keeper);
+        self
     }
 
     /// Returns the time of now.
@@ -158,6 +168,7 @@ impl GatewayBuilder {
             host: &self.host,
             environment: self.environment,
             cache: self.cache,
+            hidden: Vec::new(),
         };
         world.assemble(None, Arc::new(self.config))
     }
@@ -168,6 +179,8 @@ struct Assembly<'a> {
     host: &'a Host,
     environment: HostEnvironment,
     cache: Option<Utf8PathBuf>,
+    /// What servers in namespaces must not see.
+    hidden: Vec<Utf8PathBuf>,
 }
 
 impl Assembly<'_> {
@@ -177,6 +190,12 @@ impl Assembly<'_> {
         let mut pool = PoolBuilder::new(move || now(), self.host.chance())
             .environment(self.environment)
             .builtin(Arc::new(move || in_process_demo(&clock)));
+        if let Some(keeper) = &self.host.keeper {
+            pool = pool.keeper(keeper.clone());
+        }
+        for path in self.hidden {
+            pool = pool.hide(path);
+        }
         if let Some(dir) = self.cache {
             pool = pool.cache(SchemaCache::new(dir));
         }
@@ -239,8 +258,12 @@ impl Gateway {
         for finding in &booted.warnings {
             tracing::warn!(code = finding.code, "{finding}");
         }
+        let hidden = std::iter::once(home.state_dir.path().to_owned())
+            .chain(home.source.file.clone())
+            .collect();
         let assembly = Assembly {
             host,
+            hidden,
             environment: home.environment.into_iter().collect(),
             cache: Some(home.state_dir.schema_cache()),
         };

@@ -63,6 +63,7 @@ impl Status {
             "sessions": self.front.sessions(),
             "servers": snapshots,
             "draining": draining,
+            "containment": self.pool.containment().await,
         })
     }
 

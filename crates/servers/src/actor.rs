@@ -238,10 +238,9 @@ impl Actor {
                 .map(|tools| tools.left_out.clone())
                 .unwrap_or_default();
             snapshot.protocol = client.as_ref().map(|client| client.peer().version.as_str());
-            snapshot.pid = self
-                .live
-                .as_ref()
-                .and_then(|live| live.child.as_ref()?.pid());
+            let child = self.live.as_ref().and_then(|live| live.child.as_ref());
+            snapshot.pid = child.and_then(Child::pid);
+            snapshot.rung = child.map(|child| child.rung().number());
             snapshot.restarts = self.starts.saturating_sub(1);
         });
     }

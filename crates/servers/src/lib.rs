@@ -19,7 +19,7 @@ mod tools;
 pub use cache::SchemaCache;
 pub use link::{Builtin, LinkError};
 pub use pool::{Draining, Pool, PoolBuilder, Reconciled, Servers};
-pub use process::{HostEnvironment, SpawnError};
+pub use process::{ContainmentReport, HostEnvironment, Keeper, Role, Rung, SpawnError, role};
 pub use server::{Server, ServerError};
 pub use snapshot::ServerSnapshot;
 pub use tools::{Tool, ToolSet};

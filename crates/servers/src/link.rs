@@ -2,9 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use genlock_config::{
-    HttpDefinition, ProtocolChoice, ServerDefinition, StdioDefinition, TransportDefinition,
-};
+use genlock_config::{HttpDefinition, ProtocolChoice, ServerDefinition, TransportDefinition};
 use genlock_mcp::{
     ByteLimit, RawJson,
     client::{
@@ -13,11 +11,11 @@ use genlock_mcp::{
     },
     error::code,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    process::{self, Child, HostEnvironment, LogRing, SpawnError},
+    process::{Child, LogRing, Pipes, Processes, SpawnError},
     tools::ToolSet,
 };
 
@@ -30,7 +28,7 @@ pub type Builtin = Arc<dyn Fn() -> tokio::io::DuplexStream + Send + Sync>;
 /// What every connection of a gateway is made with.
 #[derive(Clone)]
 pub(crate) struct LinkContext {
-    pub(crate) host: Arc<HostEnvironment>,
+    pub(crate) processes: Arc<Processes>,
     pub(crate) builtin: Option<Builtin>,
     pub(crate) client_info: RawJson,
     pub(crate) tasks: TaskTracker,
@@ -176,7 +174,15 @@ async fn attempt(
 ) -> Result<Link, LinkError> {
     let budget = definition.connect_timeout;
     match &definition.transport {
-        TransportDefinition::Stdio(stdio) => over_stdio(stdio, context, log, options, budget).await,
+        TransportDefinition::Stdio(stdio) => {
+            let spawned = context.processes.spawn(definition, stdio);
+            let spawned = timeout_at(options.deadline, spawned).await;
+            let spawned = spawned.map_err(|_| LinkError::TimedOut {
+                budget,
+                garbage: "",
+            })??;
+            over_stdio(spawned, context, log, options, budget).await
+        }
         TransportDefinition::Http(http) => over_http(http, options, budget).await,
         TransportDefinition::Builtin => {
             let make = context.builtin.as_ref().ok_or(LinkError::NoBuiltin)?;
@@ -193,13 +199,12 @@ async fn attempt(
 }
 
 async fn over_stdio(
-    stdio: &StdioDefinition,
+    (child, pipes): (Child, Pipes),
     context: &LinkContext,
     log: &LogRing,
     options: &ConnectOptions,
     budget: Duration,
 ) -> Result<Link, LinkError> {
-    let (child, pipes) = process::spawn(stdio, &context.host)?;
     context
         .tasks
         .spawn(log.clone().drain(pipes.stderr, child.gone()));

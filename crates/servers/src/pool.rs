@@ -10,6 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
+use camino::Utf8PathBuf;
 use genlock_config::{Config, Execution, ServerDefinition, TransportDefinition};
 use genlock_mcp::{ByteLimit, RawJson};
 use parking_lot::Mutex;
@@ -23,7 +24,7 @@ use crate::{
     actor::{Actor, Nature},
     cache::SchemaCache,
     link::{Builtin, LinkContext},
-    process::{HostEnvironment, LogRing},
+    process::{ContainmentReport, HostEnvironment, Keeper, LogRing, Processes},
     server::{Lease, Server, Shared},
     slots::Slots,
     snapshot::ServerSnapshot,
@@ -40,6 +41,8 @@ const ENVELOPE: usize = 64 * 1024;
 /// What a gateway's servers are started with.
 pub struct PoolBuilder {
     host: HostEnvironment,
+    keeper: Option<Keeper>,
+    hidden: Vec<Utf8PathBuf>,
     builtin: Option<Builtin>,
     cache: Option<SchemaCache>,
     client_info: RawJson,
@@ -99,6 +102,8 @@ impl PoolBuilder {
             serde_json::json!({"name": "genlock", "version": env!("CARGO_PKG_VERSION")});
         Self {
             host: HostEnvironment::default(),
+            keeper: None,
+            hidden: Vec::new(),
             builtin: None,
             cache: None,
             client_info: RawJson::encode(&client_info),
@@ -113,6 +118,21 @@ impl PoolBuilder {
     #[must_use]
     pub fn environment(mut self, host: HostEnvironment) -> Self {
         self.host = host;
+        self
+    }
+
+    /// Starts every server under a keeper. Without one there is no containment by namespaces, and what detaches itself from
+    /// its server is not found.
+    #[must_use]
+    pub fn keeper(mut self, keeper: Keeper) -> Self {
+        self.keeper = Some(keeper);
+        self
+    }
+
+    /// Hides a file or a directory from servers in namespaces.
+    #[must_use]
+    pub fn hide(mut self, path: impl Into<Utf8PathBuf>) -> Self {
+        self.hidden.push(path.into());
         self
     }
 
@@ -135,7 +155,7 @@ impl PoolBuilder {
         let tasks = TaskTracker::new();
         Pool {
             context: LinkContext {
-                host: Arc::new(self.host),
+                processes: Arc::new(Processes::new(self.host, self.keeper, self.hidden)),
                 builtin: self.builtin,
                 client_info: self.client_info,
                 tasks: tasks.clone(),
@@ -297,6 +317,14 @@ impl Pool {
             .collect()
     }
 
+    /// Returns what containment there is on this machine for the servers of this pool. Tries it the first time.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn containment(&self) -> ContainmentReport {
+        self.context.processes.report().await
+    }
+
     /// Ends all servers and waits until everything behind them has ended.
     ///
     /// # Cancel safety
@@ -350,6 +378,7 @@ fn first_snapshot(
         listed: tools.is_some(),
         protocol: None,
         pid: None,
+        rung: None,
         calls: 0,
         restarts: 0,
     }

@@ -41,6 +41,9 @@ pub struct ServerSnapshot {
     /// The process behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// How firmly its processes are held together: 1 by a group, 2 by namespaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rung: Option<u8>,
     /// How many calls were made to it.
     pub calls: u64,
     /// How often it was started again.

@@ -9,6 +9,9 @@ mod warm;
 
 use std::{process::ExitCode, sync::Arc, time::SystemTime};
 
+use genlock_gateway::Host;
+use genlock_servers::Keeper;
+
 use crate::{
     args::{Args, Command},
     failure::{Exit, Failure},
@@ -16,19 +19,24 @@ use crate::{
 };
 
 /// Runs a command and returns the exit code.
-pub(crate) fn run(args: Args, environment: Vec<(String, String)>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    args: Args,
+    environment: Vec<(String, String)>,
+    keeper: Keeper,
+) -> Result<ExitCode, Failure> {
     let place = Place::new(args.place, environment);
+    let host = Host::system().keeper(keeper);
     match args.command {
         Command::Check => Ok(check::run(&place)),
         Command::ClientConfig(args) => client_config::run(&place, &args),
-        Command::Serve(args) => run_to_the_end(serve::run(&place, args)),
+        Command::Serve(args) => run_to_the_end(serve::run(&place, args, &host)),
         Command::Status => run_to_the_end(status::run(&place)),
         Command::Reload(args) => run_to_the_end(configuration::reload(&place, args)),
         Command::Generations(command) => {
             run_to_the_end(configuration::generations(&place, command))
         }
         Command::Schema => Ok(configuration::schema()),
-        Command::Warm(args) => run_to_the_end(warm::run(&place, args)),
+        Command::Warm(args) => run_to_the_end(warm::run(&place, args, host)),
         Command::DemoServer => run_to_the_end(async {
             let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
             genlock_gateway::serve_demo(input, output, Arc::new(SystemTime::now)).await;

@@ -36,7 +36,7 @@ const TAKE_OVER: Duration = Duration::from_secs(15);
 /// How long the last answers may take to be written once a gateway has drained.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(place: &Place, args: ServeArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn run(place: &Place, args: ServeArgs, host: &Host) -> Result<ExitCode, Failure> {
     let source = place.source();
     // Only how to log and where to listen are taken from this; whether the config is good is decided when the gateway boots.
     let wished = source.load().map(|loaded| loaded.config).ok();
@@ -51,6 +51,7 @@ pub(super) async fn run(place: &Place, args: ServeArgs) -> Result<ExitCode, Fail
     let signals = Signals::install()?;
     let start = Start {
         place,
+        host,
         source,
         listen: wished.map(|config| config.listen),
         strict: args.strict_boot,
@@ -75,6 +76,7 @@ fn check_loopback(listen: SocketAddr) -> Result<(), Failure> {
 /// What a gateway is started from.
 struct Start<'a> {
     place: &'a Place,
+    host: &'a Host,
     source: ConfigSource,
     /// Where the config file says to listen, where it can be read.
     listen: Option<SocketAddr>,
@@ -101,7 +103,7 @@ impl Start<'_> {
             environment: self.place.environment.clone().into_iter().collect(),
             strict_boot: self.strict,
         };
-        let gateway = Gateway::boot(home, &Host::system())
+        let gateway = Gateway::boot(home, self.host)
             .await
             .map_err(|error| self.not_booted(error))?;
         let bound = self.announce(&gateway, claimed, early, http).await;

@@ -1,6 +1,6 @@
 //! `genlock warm`: starts every server once and keeps its list of tools.
 
-use std::{process::ExitCode, time::SystemTime};
+use std::process::ExitCode;
 
 use anyhow::anyhow;
 use genlock_gateway::{Gateway, Host};
@@ -24,7 +24,7 @@ struct Outcome {
     result: Result<usize, String>,
 }
 
-pub(super) async fn run(place: &Place, args: WarmArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn run(place: &Place, args: WarmArgs, host: Host) -> Result<ExitCode, Failure> {
     let (mut config, _) = place.load()?;
     let wish = place
         .environment
@@ -34,7 +34,7 @@ pub(super) async fn run(place: &Place, args: WarmArgs) -> Result<ExitCode, Failu
     logging::install(&config.logging, Some(&wish));
     config.servers.retain(|_, server| server.enabled);
     let cache = place.state_dir()?.join("schema-cache");
-    let gateway = Gateway::builder(config, Host::new(SystemTime::now, || [0; 16]))
+    let gateway = Gateway::builder(config, host)
         .environment(place.environment.clone())
         .schema_cache(cache)
         .start();

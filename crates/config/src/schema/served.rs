@@ -151,14 +151,6 @@ pub(crate) fn scope(value: &Value) -> Verdict {
     }
 }
 
-/// A server's `containment`: only `auto` and `group` are no promise beyond what there is.
-pub(crate) fn containment(value: &Value) -> Verdict {
-    match value.as_text() {
-        Some("auto" | "group") => Verdict::Silent,
-        Some(_) | None => asked(value, Verdict::Refuse),
-    }
-}
-
 /// A server's `transport`: every word but `sse` only repeats what other keys say.
 pub(crate) fn transport(value: &Value) -> Verdict {
     match value.as_text() {

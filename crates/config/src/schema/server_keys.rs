@@ -7,7 +7,7 @@ use super::{
     },
     Serving::{Live, LiveBut, Not},
     limits, section,
-    served::{containment, refuse, rules, scope, tools, transport, warn},
+    served::{refuse, rules, scope, tools, transport, warn},
 };
 
 section! {
@@ -40,7 +40,7 @@ section! {
             "The largest answer that is taken. Without it, `execution.max_response_bytes`.";
         SCOPE = "scope": Word(crate::server::Scope::WORDS), Not(scope), "Who shares a connection.";
         PREFIX = "prefix": Label(Some(limits::PREFIX)), Live, "The first part of its tools' names. Without it, the server's name.";
-        CONTAINMENT = "containment": Word(crate::server::Containment::WORDS), Not(containment), "How its processes are held together.";
+        CONTAINMENT = "containment": Word(crate::server::Containment::WORDS), Live, "How its processes are held together. `namespace` where there are none is a server that does not start.";
         TOOLS = "tools": OneOf(&[Section(super::tool_rules::ALL), List(&Tool)]), Not(tools),
             "Which of its tools there are; or what they look like before its first start.";
         TOOL_ACCESS = "tool_access": Section(super::server_access::ALL), Not(rules), "Which of its tools there are, by tenant.";

@@ -54,7 +54,7 @@ auth: { enabled: false }
 headers: { param_validation: { required: false } }
 session_roots: []
 mcp_servers:
-  a: { command: x, lazy: false, idle_ttl_s: 0, tools: {}, tool_access: { member: { t: {}, u: { deny: [] } } }, trust: false, containment: group, transport: stdio }
+  a: { command: x, lazy: false, idle_ttl_s: 0, tools: {}, tool_access: { member: { t: {}, u: { deny: [] } } }, trust: false, containment: namespace, transport: stdio }
 ";
 
     assert_eq!(parsed(text).warnings, []);
@@ -87,10 +87,6 @@ fn what_would_grant_more_when_ignored_is_refused() {
         (
             "mcp_servers: { a: { command: x, scope: session } }",
             "1:33 config.not_served mcp_servers.a.scope",
-        ),
-        (
-            "mcp_servers: { a: { command: x, containment: namespace } }",
-            "1:33 config.not_served mcp_servers.a.containment",
         ),
     ];
 
