@@ -32,3 +32,7 @@ ci:
 bench WHAT="call" *ARGS="":
     cargo build --release -p genlock -p genlock-bench
     target/release/genlock-bench {{WHAT}} --genlock target/release/genlock --no-auth {{ARGS}}
+
+# Repeats, CYCLES times over, what the tests do a few times: `contain` kills a gateway with servers that want to outlive it.
+soak WHAT="contain" CYCLES="200":
+    GENLOCK_SOAK_CYCLES={{CYCLES}} cargo test -p genlock-tests --test it {{WHAT}}::soak:: -- --include-ignored --nocapture

@@ -16,6 +16,7 @@ mod batch;
 mod bridge;
 mod changes;
 mod cli;
+mod contain;
 mod embed;
 mod eras;
 mod faults;

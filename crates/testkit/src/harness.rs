@@ -14,7 +14,7 @@ pub use self::{
     gateway::{CommandOutput, GenlockOptions, GenlockProcess},
     process::{Process, ProcessOptions},
     scratch::Scratch,
-    tree::{descendants, is_alive, is_locked},
+    tree::{descendants, is_alive, is_locked, kill9, marked},
     wait::{eventually, eventually_async},
 };
 

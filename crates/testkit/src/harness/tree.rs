@@ -36,6 +36,28 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     found
 }
 
+/// All processes that have `mark` among their arguments or whose standard output is a file with it in its path, such as
+/// the directory of a test; in whatever group or session, and whoever their parent is.
+#[must_use]
+pub fn marked(mark: &str) -> Vec<u32> {
+    let own = std::process::id();
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != own && is_alive(*pid) && bears(*pid, mark))
+        .collect()
+}
+
+fn bears(pid: u32, mark: &str) -> bool {
+    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let output = fs::read_link(format!("/proc/{pid}/fd/1")).unwrap_or_default();
+    String::from_utf8_lossy(&arguments).contains(mark) || output.to_string_lossy().contains(mark)
+}
+
+/// Kills a process.
+pub fn kill9(pid: u32) {
+    send(pid, Signal::KILL);
+}
+
 /// Whether somebody holds the lock on this file, as the fake server does with `--alive-lock` while it lives.
 ///
 /// Unlike a pid it means the same in every PID namespace and is never used again by another process.

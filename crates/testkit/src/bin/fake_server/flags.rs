@@ -104,6 +104,16 @@ pub(crate) struct Flags {
     /// Starts that child twice removed, in a session of its own, deaf to signals.
     #[arg(long)]
     pub(crate) detach_grandchild: bool,
+    /// Starts N pairs of processes as fast as it can, one of each in a session of its own; they hold FILE.burst with
+    /// `--alive-lock FILE`.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) fork_burst: usize,
+    /// Writes to its closed output for ever once its input has ended, as fast as it can.
+    #[arg(long)]
+    pub(crate) spin_on_epipe: bool,
+    /// Reads no more than N messages (stdio).
+    #[arg(long, value_name = "N")]
+    pub(crate) read_only: Option<usize>,
     /// Holds a lock on FILE (the grandchild: on FILE.grandchild) as long as it lives.
     #[arg(long, value_name = "FILE")]
     pub(crate) alive_lock: Option<PathBuf>,

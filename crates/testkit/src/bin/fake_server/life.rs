@@ -5,7 +5,7 @@ use std::{
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::fs::FlockOperation;
@@ -47,8 +47,14 @@ pub(crate) fn append_line(path: &Path, line: &str) -> io::Result<()> {
 /// Writes `bytes` bytes to stderr, in lines.
 pub(crate) fn chatter(bytes: usize) -> io::Result<()> {
     let line = b"the fake server has a lot to say about nothing at all\n";
-    let text: Vec<u8> = line.iter().copied().cycle().take(bytes).collect();
-    io::stderr().write_all(&text)
+    let block: Vec<u8> = line.repeat(1024);
+    let mut left = bytes;
+    while left > 0 {
+        let part = block.get(..left.min(block.len())).unwrap_or_default();
+        io::stderr().write_all(part)?;
+        left -= part.len();
+    }
+    Ok(())
 }
 
 /// Holds an exclusive lock on the file until the process is gone.
@@ -79,6 +85,47 @@ pub(crate) fn ignore_signals() -> io::Result<()> {
 pub(crate) async fn outlive() -> u8 {
     tokio::time::sleep(STUBBORN_LIFETIME).await;
     0
+}
+
+/// Writes to standard output without end, whatever becomes of it.
+pub(crate) fn spin() -> u8 {
+    let start = Instant::now();
+    while start.elapsed() < STUBBORN_LIFETIME {
+        // That it fails is what the caller wants to see survived.
+        let _ = rustix::io::write(rustix::stdio::stdout(), b"x\n");
+    }
+    0
+}
+
+/// Starts the processes that `--fork-burst` asks for, while the server goes on.
+pub(crate) fn burst(flags: &Flags) -> io::Result<()> {
+    let (count, Some(path)) = (flags.fork_burst, &flags.alive_lock) else {
+        return Ok(());
+    };
+    if count == 0 {
+        return Ok(());
+    }
+    let mut name = path.clone().into_os_string();
+    name.push(".burst");
+    // All of them have it as their output, so that it is locked while any of them lives.
+    let lock = lock_for_life(Path::new(&name))?;
+    let spawn_all = move || {
+        for _ in 0..count {
+            let spawned = lock.try_clone().and_then(|lock| {
+                Command::new("/bin/sh")
+                    .args(["-c", "setsid sleep 150 & exec sleep 150"])
+                    .stdin(Stdio::null())
+                    .stdout(lock)
+                    .stderr(Stdio::null())
+                    .spawn()
+            });
+            if let Err(error) = spawned {
+                complain(&format!("burst: {error}"));
+            }
+        }
+    };
+    std::thread::Builder::new().spawn(spawn_all)?;
+    Ok(())
 }
 
 fn grandchild_lock(flags: &Flags) -> Option<PathBuf> {

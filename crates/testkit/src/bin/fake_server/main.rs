@@ -61,6 +61,7 @@ async fn run(flags: Flags) -> io::Result<u8> {
         .map(life::lock_for_life)
         .transpose()?;
     let grandchild = life::spawn_grandchild(&flags)?;
+    life::burst(&flags)?;
     let server = Arc::new(Server::new(flags, grandchild)?);
     server.log_start()?;
     life::chatter(server.flags.stderr_bytes)?;
@@ -77,6 +78,9 @@ async fn run(flags: Flags) -> io::Result<u8> {
         ended = serving => ended?,
         () = control::watch(Arc::clone(&server)), if server.flags.control.is_some() => 0,
     };
+    if server.flags.spin_on_epipe {
+        return Ok(life::spin());
+    }
     if server.flags.ignore_term {
         return Ok(life::outlive().await);
     }

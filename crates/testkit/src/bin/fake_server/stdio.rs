@@ -27,7 +27,12 @@ pub(crate) async fn serve(server: Arc<Server>) -> io::Result<u8> {
     let mut stdin = BufReader::new(tokio::io::stdin());
     let origin = Origin::stdio();
     let mut line = Vec::new();
+    let mut messages = 0;
     loop {
+        if server.flags.read_only.is_some_and(|most| messages >= most) {
+            std::future::pending::<()>().await;
+        }
+        messages += 1;
         line.clear();
         if stdin.read_until(b'\n', &mut line).await? == 0 {
             break;
