@@ -7,36 +7,28 @@ use parking_lot::Mutex;
 use tokio::{io::AsyncRead, time::sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::masks::Masks;
+
 /// How many lines are kept.
 const LINES: usize = 200;
 /// The longest line that is kept, in bytes.
 const LONGEST: usize = 4 * 1024;
 /// How long the last words of a server are read after it has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
-/// What stands in the place of a private value.
-const MASK: &str = "[private]";
-/// Values shorter than this are too common to be masked, in bytes.
-const SHORTEST: usize = 8;
 
 /// The last lines of a server's standard error. A clone shares them.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct LogRing {
     lines: Arc<Mutex<VecDeque<String>>>,
-    private: Arc<[String]>,
+    masks: Arc<Masks>,
 }
 
 impl LogRing {
     /// Begins an empty ring that masks these values.
     pub(crate) fn new(private: impl IntoIterator<Item = String>) -> Self {
-        let mut private: Vec<_> = private
-            .into_iter()
-            .filter(|value| value.len() >= SHORTEST)
-            .collect();
-        // A value that contains another must go first, or its rest would stay.
-        private.sort_by_key(|value| std::cmp::Reverse(value.len()));
         Self {
             lines: Arc::default(),
-            private: private.into(),
+            masks: Arc::new(Masks::new(private)),
         }
     }
 
@@ -61,18 +53,17 @@ impl LogRing {
                 () = &mut end => return,
             };
             match line {
-                Ok(Some(Line::Whole(bytes))) => self.push(&bytes),
-                Ok(Some(Line::TooLong(head))) => self.push(&head),
+                Ok(Some(Line::Whole(bytes))) => self.push(&bytes, false),
+                Ok(Some(Line::TooLong(head))) => self.push(&head, true),
                 Ok(None) | Err(_) => return,
             }
         }
     }
 
-    fn push(&self, line: &[u8]) {
-        let mut text = String::from_utf8_lossy(line).trim_end().to_owned();
-        for value in self.private.iter() {
-            text = text.replace(value.as_str(), MASK);
-        }
+    /// Keeps a line; `cut` where it went on.
+    fn push(&self, line: &[u8], cut: bool) {
+        let masked = self.masks.mask(line, cut);
+        let text = String::from_utf8_lossy(&masked).trim_end().to_owned();
         let mut lines = self.lines.lock();
         if lines.len() == LINES {
             lines.pop_front();
@@ -129,11 +120,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_endless_line_is_cut() {
-        let ring = LogRing::new([]);
+    async fn an_endless_line_is_cut_and_tells_no_beginning_of_a_private_value() {
+        let ring = LogRing::new(["sekret-token".to_owned()]);
+        let mut text = "x".repeat(LONGEST - 10).into_bytes();
+        text.extend(b"sekret-token");
+        text.extend(b"y".repeat(1_000_000));
+        // No text, and no end of the line.
+        text.extend(b"\n\xff\xfe \x00 sekret-tok\xffen");
+
         ring.clone()
-            .drain("x".repeat(1_000_000).as_bytes(), CancellationToken::new())
+            .drain(text.as_slice(), CancellationToken::new())
             .await;
-        assert!(ring.lines()[0].len() <= LONGEST);
+
+        let lines = ring.lines();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].len() <= LONGEST, "{}", lines[0].len());
+        assert_eq!(lines[0].trim_start_matches('x'), "");
+        assert_eq!(lines[1], "\u{fffd}\u{fffd} \0 sekret-tok\u{fffd}en");
     }
 }
