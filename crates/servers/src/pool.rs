@@ -379,6 +379,7 @@ fn first_snapshot(
         protocol: None,
         pid: None,
         rung: None,
+        skipped: 0,
         calls: 0,
         restarts: 0,
     }

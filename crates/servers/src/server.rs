@@ -167,6 +167,8 @@ impl Server {
     pub fn snapshot(&self) -> ServerSnapshot {
         let mut snapshot = self.lease.shared.snapshot.borrow().clone();
         snapshot.calls = self.lease.shared.calls.load(Ordering::Relaxed);
+        let client = self.lease.shared.client.load();
+        snapshot.skipped = client.as_ref().map_or(0, |client| client.garbage());
         snapshot
     }
 

@@ -44,10 +44,21 @@ pub struct ServerSnapshot {
     /// How firmly its processes are held together: 1 by a group, 2 by namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rung: Option<u8>,
+    /// How many lines of this connection were no MCP and were skipped.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub skipped: u64,
     /// How many calls were made to it.
     pub calls: u64,
     /// How often it was started again.
     pub restarts: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference to the field"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn as_text<S: serde::Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {

@@ -15,6 +15,7 @@ use genlock_gateway::{
     ReloadTrigger, StateDir, bridge,
 };
 use genlock_policy::Cause;
+use rustix::process::DumpableBehavior;
 use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
@@ -37,6 +38,9 @@ const TAKE_OVER: Duration = Duration::from_secs(15);
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(place: &Place, args: ServeArgs, host: &Host) -> Result<ExitCode, Failure> {
+    // Holds private values: no other process of the user may look into it, and no core be written of it.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|error| Failure::new(Exit::Unavailable, "not_dumpable", error))?;
     let source = place.source();
     // Only how to log and where to listen are taken from this; whether the config is good is decided when the gateway boots.
     let wished = source.load().map(|loaded| loaded.config).ok();

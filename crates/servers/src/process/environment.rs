@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use genlock_config::StdioDefinition;
 
 /// The variables that every server gets where the gateway has them.
-const BASE: [&str; 16] = [
+const BASE: [&str; 20] = [
     "PATH",
     "HOME",
     "USER",
@@ -21,7 +21,11 @@ const BASE: [&str; 16] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "AWS_CA_BUNDLE",
     "ALL_PROXY",
+    "all_proxy",
 ];
 
 /// The gateway's own environment, as its host passed it in.

@@ -85,6 +85,8 @@ type Descriptors = [OwnedFd; 3];
 
 fn keep() -> io::Result<ExitCode> {
     sys::close_inherited()?;
+    // Its program's file has a name that says nothing.
+    rustix::thread::set_name(c"genlock-keeper")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let mut socket = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?);
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
