@@ -1,1 +1,142 @@
-//! inside
+//! What a server sees from inside its containment.
+
+use std::{collections::BTreeMap, fs};
+
+use genlock_testkit::harness::{GenlockProcess, Scratch, eventually, fake_server};
+use serde_json::{Value, json};
+
+use super::{RUNGS, has_namespaces};
+use crate::stage::{self, DEADLINE};
+
+/// A server that first writes down what these shell commands say, by name, and then serves.
+fn observer(scratch: &Scratch, containment: &str, looks: &[(&str, &str)]) -> Value {
+    let report = scratch.join("report");
+    let mut script = String::new();
+    for (name, look) in looks {
+        script += &format!("echo \"{name}=$({look} 2>&1 | tr '\\n' ' ')\" >> report.new\n");
+    }
+    script += &format!("mv report.new {}\n", report.display());
+    script += &format!("exec {}", fake_server().display());
+    json!({
+        "command": ["/bin/sh", "-c", script],
+        "containment": containment,
+        "cwd": scratch.path(),
+        "env": {"OWN": "x"},
+    })
+}
+
+fn report(scratch: &Scratch) -> BTreeMap<String, String> {
+    let text = eventually(DEADLINE, "the server reports", || {
+        fs::read_to_string(scratch.join("report")).ok()
+    });
+    let pair = |line: &str| {
+        let (name, value) = line.split_once('=')?;
+        Some((name.to_owned(), value.trim().to_owned()))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+async fn observe(
+    containment: &str,
+    looks: &[(&str, &str)],
+) -> (BTreeMap<String, String>, GenlockProcess) {
+    let scratch = stage::scratch();
+    let config = json!({"mcp_servers": {"one": observer(&scratch, containment, looks)}});
+    let gateway = genlock_testkit::harness::GenlockOptions::new(config.to_string())
+        .scratch(scratch)
+        .start();
+    stage::wait_for_state(&gateway, "one", "ready").await;
+    (report(gateway.scratch()), gateway)
+}
+
+#[tokio::test]
+async fn a_server_has_a_clean_slate_on_either_rung() {
+    let looks = [
+        // `ls` itself has opened the directory.
+        ("descriptors", "ls /proc/self/fd"),
+        ("blocked", "grep SigBlk /proc/self/status | cut -f2"),
+        // Without the two that are the C library's own.
+        (
+            "ignored",
+            "grep SigIgn /proc/self/status | cut -f2 | cut -c10-16",
+        ),
+        ("uid", "id -u"),
+        ("gid", "id -g"),
+        ("umask", "umask"),
+        ("cwd", "pwd"),
+        ("core", "ulimit -c"),
+    ];
+    for (containment, rung) in RUNGS {
+        let (seen, gateway) = observe(containment, &looks).await;
+        if rung == 2 && !has_namespaces(&gateway, "a clean slate on rung 2").await {
+            continue;
+        }
+
+        let own = |name: &str, args: &[&str]| {
+            let output = std::process::Command::new(name).args(args).output();
+            String::from_utf8(output.unwrap().stdout)
+                .unwrap()
+                .trim()
+                .to_owned()
+        };
+        let expected = [
+            ("blocked", "0000000000000000".to_owned()),
+            ("core", own("/bin/sh", &["-c", "ulimit -c"])),
+            ("cwd", gateway.scratch().path().to_str().unwrap().to_owned()),
+            ("descriptors", "0 1 2 3".to_owned()),
+            ("gid", own("id", &["-g"])),
+            ("ignored", "0000000".to_owned()),
+            ("uid", own("id", &["-u"])),
+            ("umask", own("/bin/sh", &["-c", "umask"])),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(seen, expected.into(), "{containment}");
+        let shown = stage::servers(&gateway).await[0].clone();
+        assert_eq!(shown["rung"], rung);
+    }
+}
+
+#[tokio::test]
+async fn a_server_in_namespaces_sees_neither_others_nor_what_is_the_gateways() {
+    let looks = [
+        ("processes", "ls /proc | grep -c '^[0-9]'"),
+        ("first", "cat /proc/1/comm"),
+        ("parent", "grep PPid /proc/2/status | cut -f2"),
+        ("state", "ls -A state | wc -l"),
+        ("config", "wc -c < genlock.yaml"),
+        ("other", "wc -c < other"),
+        (
+            "uncover",
+            "umount state genlock.yaml; unshare -Urm umount -l state; ls -A state | wc -l",
+        ),
+        ("write", "touch state/x || echo refused"),
+        ("scratch", "touch written && echo written"),
+    ];
+    let scratch = stage::scratch();
+    scratch.write("other", "12345");
+    let config = json!({"mcp_servers": {"one": observer(&scratch, "namespace", &looks)}});
+    let gateway = genlock_testkit::harness::GenlockOptions::new(config.to_string())
+        .scratch(scratch)
+        .start();
+    if !has_namespaces(&gateway, "inside the namespaces").await {
+        return;
+    }
+    stage::wait_for_state(&gateway, "one", "ready").await;
+
+    let seen = report(gateway.scratch());
+
+    assert!(!gateway.state_files().is_empty());
+    let own_proc = stage::status(&gateway).await["containment"]["own_proc"].clone();
+    if own_proc == true {
+        let processes: usize = seen["processes"].parse().unwrap();
+        assert!(processes < 10, "{processes}");
+        assert_eq!(seen["first"], "genlock-keeper");
+        assert_eq!(seen["parent"], "1");
+    }
+    assert_eq!(seen["state"], "0");
+    assert_eq!(seen["config"], "0");
+    assert_eq!(seen["other"], "5");
+    assert!(seen["uncover"].ends_with('0'), "{}", seen["uncover"]);
+    assert!(seen["write"].ends_with("refused"), "{}", seen["write"]);
+    assert_eq!(seen["scratch"], "written");
+}

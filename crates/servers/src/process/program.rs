@@ -31,12 +31,6 @@ pub enum SpawnError {
         /// The command as it was written.
         command: String,
     },
-    /// The file is no program for this machine.
-    #[error("command is no program of this machine, nor a script with a `#!` line: {command}")]
-    NotAProgram {
-        /// The command as it was written.
-        command: String,
-    },
     /// The directory it should run in is missing.
     #[error("no such directory to run in: {cwd}")]
     NoDirectory {
@@ -76,7 +70,6 @@ impl SpawnError {
             Self::NotFound { .. }
             | Self::NotExecutable { .. }
             | Self::NoInterpreter { .. }
-            | Self::NotAProgram { .. }
             | Self::NoDirectory { .. }
             | Self::NoNamespace { .. } => true,
             Self::System { .. } | Self::Keeper { .. } => false,
@@ -90,7 +83,6 @@ impl SpawnError {
             // The file itself was there a moment ago.
             Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Self::NoInterpreter { command },
             Some(Errno::ACCESS | Errno::PERM | Errno::ISDIR) => Self::NotExecutable { command },
-            Some(Errno::NOEXEC) => Self::NotAProgram { command },
             Some(_) | None => Self::System { command, source },
         }
     }

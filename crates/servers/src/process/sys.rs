@@ -51,9 +51,13 @@ fn bits(flags: libc::c_int) -> libc::c_ulonglong {
 }
 
 fn forked(pid: i64) -> io::Result<Forked> {
-    match i32::try_from(pid).map(Pid::from_raw) {
-        Ok(None) if pid == 0 => Ok(Forked::Child),
-        Ok(Some(pid)) if pid.as_raw_nonzero().get() > 0 => Ok(Forked::Parent(pid)),
+    match pid {
+        0 => Ok(Forked::Child),
+        1.. => {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            pid.map(Forked::Parent)
+                .ok_or_else(|| io::ErrorKind::Other.into())
+        }
         _ => Err(io::Error::last_os_error()),
     }
 }
