@@ -5,6 +5,7 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     process::Stdio,
+    time::Duration,
 };
 
 use rustix::net::{
@@ -14,6 +15,7 @@ use rustix::net::{
 use tokio::{
     io::unix::AsyncFd,
     process::{ChildStderr, ChildStdin, ChildStdout, Command},
+    time::timeout,
 };
 
 use super::{
@@ -26,6 +28,9 @@ use super::{
     spawner::Spawner,
     start::Plan,
 };
+
+/// How long a keeper may take to try a namespace.
+const PROBE: Duration = Duration::from_secs(5);
 
 /// The gateway's end of the socket to a keeper.
 #[derive(Debug)]
@@ -142,11 +147,11 @@ fn receive(line: BorrowedFd<'_>) -> io::Result<Said> {
     Ok((message, sender))
 }
 
-/// Asks a keeper whether there can be namespaces, and whether with a `/proc` of their own.
+/// Asks a keeper whether there can be namespaces, and whether with a `/proc` of their own; or why not.
 ///
 /// # Errors
-/// Why there cannot.
-pub(super) async fn probe(keeper: &Keeper, spawner: &Spawner) -> Result<bool, String> {
+/// Where there can be no keeper.
+pub(super) async fn probe(keeper: &Keeper, spawner: &Spawner) -> io::Result<Result<bool, String>> {
     let probing = async {
         let (line, mut process) = Line::open(keeper, "probe", spawner).await?;
         line.send(&Order::Probe, &[]).await?;
@@ -155,13 +160,13 @@ pub(super) async fn probe(keeper: &Keeper, spawner: &Spawner) -> Result<bool, St
         process.wait().await?;
         Ok::<_, io::Error>(said?.0)
     };
-    match probing.await {
-        Ok(Message::Possible { proc }) => Ok(proc),
-        Ok(Message::Failed(stage, errno)) => Err(format!("{}: {}", stage.doing(), why(errno))),
-        Ok(Message::Born | Message::Running | Message::Ended(_)) => {
-            Err("the keeper said something else".to_owned())
+    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+    match timeout(PROBE, probing).await.map_err(late)?? {
+        Message::Possible { proc } => Ok(Ok(proc)),
+        Message::Failed(stage, errno) => Ok(Err(format!("{}: {}", stage.doing(), why(errno)))),
+        Message::Born | Message::Running | Message::Ended(_) => {
+            Err(io::Error::other("the keeper said something else"))
         }
-        Err(error) => Err(format!("start the keeper: {error}")),
     }
 }
 

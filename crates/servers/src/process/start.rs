@@ -53,7 +53,7 @@ pub(crate) struct Processes {
     keeper: Option<Keeper>,
     hidden: Vec<Utf8PathBuf>,
     spawner: Spawner,
-    /// Whether there can be namespaces: with a `/proc` of their own, or why not. Found out once.
+    /// Whether there can be namespaces, with a `/proc` of their own or without; or why not. Found out once.
     namespaces: OnceCell<Result<bool, String>>,
 }
 
@@ -116,25 +116,33 @@ impl Processes {
 
     /// Returns what containment there is. Tries it the first time.
     pub(crate) async fn report(&self) -> ContainmentReport {
-        let namespaces = self.namespaces().await;
+        let found = self.find_out().await;
+        let namespaces = match &found {
+            Ok((_, namespaces)) => namespaces.as_ref().map_err(String::as_str),
+            Err(reason) => Err(reason.as_str()),
+        };
         ContainmentReport {
             rung: match namespaces {
                 Ok(_) => Rung::Namespace.number(),
                 Err(_) => Rung::Group.number(),
             },
-            reason: namespaces.as_ref().err().cloned(),
-            keeper: self.keeper.is_some(),
+            reason: namespaces.err().map(str::to_owned),
+            keeper: found.is_ok(),
             own_proc: matches!(namespaces, Ok(true)),
             trust: namespaces.is_err().then_some(TRUST),
         }
     }
 
-    async fn namespaces(&self) -> &Result<bool, String> {
-        let find_out = async || match &self.keeper {
-            Some(keeper) => kept::probe(keeper, &self.spawner).await,
-            None => Err("the host of this gateway has no keeper".to_owned()),
-        };
-        self.namespaces.get_or_init(find_out).await
+    /// Returns the keeper, and whether there can be namespaces; or why there is no keeper.
+    async fn find_out(&self) -> Result<(&Keeper, &Result<bool, String>), String> {
+        let keeper = self.keeper.as_ref();
+        let keeper = keeper.ok_or_else(|| "the host of this gateway has no keeper".to_owned())?;
+        let probe = async || kept::probe(keeper, &self.spawner).await;
+        // A failure to start the keeper at all is not kept: it may be a moment's.
+        let found = self.namespaces.get_or_try_init(probe).await;
+        found
+            .map(|namespaces| (keeper, namespaces))
+            .map_err(|error| format!("start the keeper: {error}"))
     }
 
     /// Starts a server's process: contained, with an environment from nothing and three pipes.
@@ -157,25 +165,112 @@ impl Processes {
             environment,
             definition,
         };
-        let Some(keeper) = &self.keeper else {
-            if server.containment == Containment::Namespace {
-                return Err(self.no_namespace().await);
+        let wish = server.containment;
+        let (keeper, namespaces) = match self.find_out().await {
+            Ok((keeper, namespaces)) => (keeper, namespaces),
+            Err(reason) if wish == Containment::Namespace => {
+                return Err(SpawnError::NoNamespace { reason });
             }
-            return direct::start(&plan, &self.spawner).await;
+            Err(_) => return direct::start(&plan, &self.spawner).await,
         };
-        let in_namespace = match server.containment {
-            Containment::Group => false,
-            Containment::Auto => self.namespaces().await.is_ok(),
-            Containment::Namespace if self.namespaces().await.is_ok() => true,
-            Containment::Namespace => return Err(self.no_namespace().await),
-        };
+        let in_group = async || kept::start(&plan, keeper, &self.spawner, None).await;
+        if let (Containment::Namespace, Err(reason)) = (wish, namespaces) {
+            let reason = reason.clone();
+            return Err(SpawnError::NoNamespace { reason });
+        }
+        if wish == Containment::Group || namespaces.is_err() {
+            return in_group().await;
+        }
         let hidden: Vec<_> = self.hidden.iter().map(ToString::to_string).collect();
-        let namespace = in_namespace.then_some(hidden.as_slice());
-        kept::start(&plan, keeper, &self.spawner, namespace).await
+        match kept::start(&plan, keeper, &self.spawner, Some(&hidden)).await {
+            // There were namespaces a while ago; the number of them has a limit.
+            Err(SpawnError::Keeper { doing, source, .. }) if wish == Containment::Auto => {
+                tracing::warn!(server = plan.name, %source, "could not {doing}: the server runs without namespaces");
+                in_group().await
+            }
+            started => started,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use genlock_config::{ServerName, Text, TransportDefinition};
+
+    use super::*;
+
+    fn server(command: &str, args: &[&str]) -> (ServerDefinition, StdioDefinition) {
+        let mut stdio = StdioDefinition::new(Text::plain(command));
+        stdio.args = args.iter().map(|arg| Text::plain(*arg)).collect();
+        let name = ServerName::new("one").unwrap();
+        let transport = TransportDefinition::Stdio(stdio.clone());
+        (ServerDefinition::new(name, transport), stdio)
     }
 
-    async fn no_namespace(&self) -> SpawnError {
-        let reason = self.namespaces().await.clone().err().unwrap_or_default();
-        SpawnError::NoNamespace { reason }
+    fn without_keeper() -> Processes {
+        Processes::new(HostEnvironment::default(), None, Vec::new())
+    }
+
+    #[tokio::test]
+    async fn without_a_keeper_a_server_is_on_the_lower_rung_and_namespaces_are_refused() {
+        let processes = without_keeper();
+        let (mut definition, stdio) = server("/bin/sleep", &["60"]);
+
+        let (child, pipes) = processes.spawn(&definition, &stdio).await.unwrap();
+        definition.containment = Containment::Namespace;
+        let refused = processes.spawn(&definition, &stdio).await.unwrap_err();
+        let report = processes.report().await;
+
+        assert_eq!(child.rung(), Rung::Group);
+        let reason = "the host of this gateway has no keeper";
+        let expected = ContainmentReport {
+            rung: 1,
+            reason: Some(reason.to_owned()),
+            keeper: false,
+            own_proc: false,
+            trust: Some(TRUST),
+        };
+        assert_eq!(report, expected);
+        assert!(refused.is_permanent());
+        assert!(refused.to_string().ends_with(reason), "{refused}");
+        drop(pipes);
+        let status = child.end().await.unwrap();
+        assert_eq!(status.to_string(), "signal: 15 (SIGTERM)");
+    }
+
+    #[tokio::test]
+    async fn the_kernel_ends_a_server_with_the_thread_that_started_it() {
+        let spawner = Spawner::default();
+        let mut command = tokio::process::Command::new("/bin/sleep");
+        command.arg("60");
+        super::super::sys::tie_to_parent(command.as_std_mut());
+        let mut process = spawner.spawn(command).await.unwrap();
+
+        drop(spawner);
+
+        let status = process.wait().await.unwrap();
+        assert_eq!(status.to_string(), "signal: 9 (SIGKILL)");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_executed_is_refused_for_good_without_a_keeper_as_well() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("script");
+        std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&script, executable).unwrap();
+        let (definition, stdio) = server(script.to_str().unwrap(), &[]);
+
+        let refused = without_keeper().spawn(&definition, &stdio).await;
+
+        let refused = refused.unwrap_err();
+        assert!(refused.is_permanent());
+        assert_eq!(
+            refused.to_string(),
+            format!(
+                "the interpreter that the command needs is missing: {}",
+                script.display()
+            )
+        );
     }
 }
