@@ -171,6 +171,31 @@ impl Client {
         }
     }
 
+    /// Tells whether the connection has ended; never for HTTP that nobody closed.
+    pub fn is_closed(&self) -> bool {
+        self.transport.stopped().is_cancelled()
+    }
+
+    /// Asks the upstream whether it is there: by `ping`, and in the modern era, which has none, by `server/discover`, which
+    /// every server of it answers. An error object is an answer.
+    ///
+    /// # Errors
+    /// Where there is no answer by the deadline.
+    ///
+    /// # Cancel safety
+    /// As [`Client::call`].
+    pub async fn ping(&self, deadline: Instant) -> Result<(), CallError> {
+        let method = match self.peer.version.era() {
+            Era::Legacy => "ping",
+            Era::Modern => "server/discover",
+        };
+        let call = Call {
+            method: method.to_owned(),
+            ..Call::default()
+        };
+        self.call(call, deadline).await.map(|_| ())
+    }
+
     /// Ends the connection: no call goes out any more, the pipe to the upstream is closed.
     pub fn close(&self) {
         match &self.transport {
