@@ -1,6 +1,6 @@
 //! [`Exchange`]: the handling of one request, under the world of its admission.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use genlock_config::Surface;
 use genlock_mcp::{
@@ -250,25 +250,26 @@ impl Exchange {
         Ok(Outcome::Object(result))
     }
 
-    /// Waits for servers that were never listed, at most until `first_list_wait_s` after the start. From then on no
-    /// server delays a list: it is left out, named in the answer, and announced when it is there.
+    /// Waits for servers that were never listed, at most until `first_list_wait_s` after the start, or, for a lazy one, after
+    /// the first list that asked for it and so had it started. From then on no server delays a list: it is left out, named
+    /// in the answer, and announced when it is there.
     async fn wait_for_first_lists(&mut self) {
-        let until = self.world.first_lists;
-        if Instant::now() >= until {
-            return;
-        }
+        let (boot, wait) = (self.world.first_lists, self.world.config.first_list_wait);
         let servers = self.world.servers.clone();
-        let missing = servers
+        let waits: Vec<_> = servers
             .iter()
-            .filter(|server| server.definition().enabled && server.tools().is_none());
-        let waits: Vec<_> = missing.map(first_attempt).collect();
-        if waits.is_empty() {
+            .filter_map(|server| {
+                let until = server.wanted_in_list(boot, wait)?;
+                Some(timeout_at(until, first_attempt(server)))
+            })
+            .collect();
+        if !waits.is_empty() {
+            // Who is not there by then is left out.
+            futures_util::future::join_all(waits).await;
+            self.recompile();
+        } else if Instant::now() < boot {
             self.catch_up();
-            return;
         }
-        // Who is not there by then is left out.
-        let _ = timeout_at(until, futures_util::future::join_all(waits)).await;
-        self.recompile();
     }
 
     // === calls ===
@@ -358,12 +359,7 @@ impl Exchange {
         else {
             return Err(None);
         };
-        let patience =
-            Instant::now() + server.definition().connect_timeout + Duration::from_secs(30);
-        let snapshot = match timeout_at(patience, server.settled()).await {
-            Ok(snapshot) => snapshot,
-            Err(_) => server.snapshot(),
-        };
+        let snapshot = server.listed().await;
         self.recompile();
         self.find(name).ok_or_else(|| {
             let listed = server.tools().is_some();

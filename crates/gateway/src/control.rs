@@ -11,7 +11,6 @@ use genlock_mcp::{
     lines::{Line, LineReader},
 };
 use genlock_policy::{Actor, Cause, GenerationNumber};
-use genlock_servers::Server;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -25,6 +24,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     api,
     reload::{LIST, ReloadRequest, Reloader},
+    server_methods,
     status::Status,
 };
 
@@ -124,17 +124,9 @@ impl Control {
     async fn answer(&self, request: Request) -> Response {
         let result = match request.method.as_str() {
             "status" => Ok(self.status.gateway()),
-            "server.list" => Ok(self.status.servers()),
-            "server.get" => self
-                .server(&request.params)
-                .map(|server| json!(server.snapshot())),
-            "server.logs" => self
-                .server(&request.params)
-                .map(|server| json!({"lines": server.log()})),
-            "server.probe" => self.server(&request.params).map(|server| {
-                server.probe();
-                json!({"asked": true})
-            }),
+            method if method.starts_with("server.") => {
+                server_methods::answer(&self.status, method, &request.params).await
+            }
             method => match &self.status.reloader {
                 Some(reloader) => configuration(reloader, method, &request.params).await,
                 None => Err(RpcError::method_not_found(method)),
@@ -144,18 +136,6 @@ impl Control {
             Ok(value) => Response::result(request.id, RawJson::encode(&value)),
             Err(error) => Response::error(request.id, &error),
         }
-    }
-
-    fn server(&self, params: &RawObject) -> Result<Server, RpcError> {
-        let name = params
-            .get_string("name")
-            .ok_or_else(|| refusal("invalid_params", "`name` must be a string"))?;
-        self.status
-            .front
-            .servers()
-            .get(&name)
-            .cloned()
-            .ok_or_else(|| refusal("not_found", "no server of this name is configured"))
     }
 }
 
@@ -227,7 +207,7 @@ fn owner() -> Actor {
 }
 
 /// Makes the refusal of a control method: its reason is the message, the detail is in the data.
-fn refusal(reason: &str, detail: &str) -> RpcError {
+pub(crate) fn refusal(reason: &str, detail: &str) -> RpcError {
     RpcError::new(code::GATEWAY, reason).with_data(&json!({"reason": reason, "detail": detail}))
 }
 

@@ -28,6 +28,7 @@ mod gateway;
 mod history;
 mod reload;
 mod report;
+mod server_methods;
 mod source;
 mod state_dir;
 mod status;

@@ -370,10 +370,11 @@ impl Reloader {
         if !report.dry_run {
             let servers = self.front.servers();
             let started = report.servers.added.iter().chain(&report.servers.changed);
-            let waits: Vec<_> = started
-                .filter_map(|name| servers.get(name))
-                .map(first_outcome)
-                .collect();
+            let started: Vec<_> = started.filter_map(|name| servers.get(name)).collect();
+            let waits = servers.iter().map(|server| {
+                let is_new = started.iter().any(|new| new.name() == server.name());
+                outcome_of(server, is_new)
+            });
             // Who is not there by then is named with what it does.
             let _ = timeout_at(began + request.wait, futures_util::future::join_all(waits)).await;
         }
@@ -513,6 +514,16 @@ fn has_other_values(one: &Config, other: &Config) -> bool {
             other != server && other.digest_with_values() != server.digest_with_values()
         })
     })
+}
+
+/// Waits for what a reload comes to for a server: the first attempt of one that was started, and of a parked one, which it
+/// wakes, whether its definition changed or not.
+async fn outcome_of(server: &Server, is_new: bool) {
+    if is_new {
+        first_outcome(server).await;
+    } else if server.wake().await {
+        server.settled().await;
+    }
 }
 
 /// Waits until a server serves, or its first attempt has failed.

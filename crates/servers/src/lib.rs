@@ -6,15 +6,20 @@
 //! `docs/architecture.md`.
 
 mod actor;
+mod breaker;
 mod cache;
 mod link;
 mod pool;
 mod process;
+mod quiet;
+mod relist;
 mod server;
 mod slots;
 mod snapshot;
+mod starts;
 pub mod state;
 mod tools;
+mod usage;
 
 pub use cache::SchemaCache;
 pub use link::{Builtin, LinkError};

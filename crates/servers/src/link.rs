@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     process::{Child, LogRing, Pipes, Processes, SpawnError},
+    starts::Starts,
     tools::ToolSet,
 };
 
@@ -31,6 +32,7 @@ pub(crate) struct LinkContext {
     pub(crate) processes: Arc<Processes>,
     pub(crate) builtin: Option<Builtin>,
     pub(crate) client_info: RawJson,
+    pub(crate) starts: Starts,
     pub(crate) tasks: TaskTracker,
 }
 
@@ -100,6 +102,27 @@ impl LinkError {
     }
 }
 
+impl LinkError {
+    /// Tells whether the server answered, and refused to be spoken to so.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Connect(error) => match error {
+                ConnectError::Refused { .. } | ConnectError::NoCommonVersion { .. } => true,
+                ConnectError::Call { .. } | ConnectError::NotMcp { .. } | ConnectError::Tls(_) => {
+                    false
+                }
+            },
+            Self::Spawn(_)
+            | Self::Target(_)
+            | Self::List(_)
+            | Self::Exited { .. }
+            | Self::TimedOut { .. }
+            | Self::Unavailable(_)
+            | Self::NoBuiltin => false,
+        }
+    }
+}
+
 fn is_permanent_call(error: &CallError) -> bool {
     match error {
         CallError::Unauthorized { .. } | CallError::BadAnswer { .. } => true,
@@ -119,12 +142,13 @@ fn seconds(span: Duration) -> String {
     format!("{} s", span.as_secs_f64())
 }
 
-/// Connects a server and lists its tools, within the definition's `connect_timeout`.
+/// Connects a server and lists its tools, within the definition's `connect_timeout`. Starts one process at most.
 ///
 /// # Cancel safety
 /// A dropped attempt ends what it started.
 pub(crate) async fn connect(
     definition: &ServerDefinition,
+    protocol: Protocol,
     context: &LinkContext,
     limit: &ByteLimit,
     log: &LogRing,
@@ -132,32 +156,27 @@ pub(crate) async fn connect(
     if let Some(reason) = &definition.unavailable {
         return Err(LinkError::Unavailable(reason.clone()));
     }
-    let options = options(definition, context, limit);
-    let first = attempt(definition, context, log, &options).await;
-    match first {
-        // Some servers of the `initialize` eras end themselves when another request comes first.
-        Err(LinkError::Exited { .. }) if options.protocol == Protocol::Auto => {
-            let legacy = ConnectOptions {
-                protocol: Protocol::Legacy,
-                ..options
-            };
-            attempt(definition, context, log, &legacy).await
-        }
-        other => other,
+    let options = options(definition, protocol, context, limit);
+    attempt(definition, context, log, &options).await
+}
+
+/// Returns the protocol that a definition asks for.
+pub(crate) fn protocol_of(definition: &ServerDefinition) -> Protocol {
+    match definition.protocol {
+        ProtocolChoice::Auto => Protocol::Auto,
+        ProtocolChoice::Modern => Protocol::Modern,
+        ProtocolChoice::Legacy => Protocol::Legacy,
     }
 }
 
 fn options(
     definition: &ServerDefinition,
+    protocol: Protocol,
     context: &LinkContext,
     limit: &ByteLimit,
 ) -> ConnectOptions {
     ConnectOptions {
-        protocol: match definition.protocol {
-            ProtocolChoice::Auto => Protocol::Auto,
-            ProtocolChoice::Modern => Protocol::Modern,
-            ProtocolChoice::Legacy => Protocol::Legacy,
-        },
+        protocol,
         deadline: Instant::now() + definition.connect_timeout,
         probe_wait: PROBE_WAIT.min(definition.connect_timeout / 4),
         max_message_bytes: limit.clone(),

@@ -3,8 +3,8 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, AtomicU64},
     },
     time::{Duration, SystemTime},
 };
@@ -21,15 +21,16 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    actor::{Actor, Nature},
+    actor::{Actor, Nature, Setting},
     cache::SchemaCache,
     link::{Builtin, LinkContext},
     process::{ContainmentReport, HostEnvironment, Keeper, LogRing, Processes},
-    server::{Lease, Server, Shared},
+    server::{Lease, Retirement, Server, Shared, begins_as},
     slots::Slots,
     snapshot::ServerSnapshot,
-    state::ServerState,
+    starts::Starts,
     tools::ToolSet,
+    usage::InUse,
 };
 
 /// How many requests may wait for a server's actor.
@@ -158,6 +159,7 @@ impl PoolBuilder {
                 processes: Arc::new(Processes::new(self.host, self.keeper, self.hidden)),
                 builtin: self.builtin,
                 client_info: self.client_info,
+                starts: Starts::default(),
                 tasks: tasks.clone(),
             },
             cache: self.cache,
@@ -213,14 +215,12 @@ impl Pool {
             }
             let held = Arc::downgrade(server.lease());
             let stopped = server.lease().stop.clone();
-            let name = server.name().to_owned();
+            let retirement = server.lease().shared.retire();
             self.tasks.spawn(async move {
                 tokio::select! {
                     () = stopped.cancelled() => {}
                     () = sleep(drain) => if let Some(lease) = held.upgrade() {
-                        let calls = lease.shared.in_flight.load(Ordering::Relaxed);
-                        tracing::warn!(server = name, calls, "closed at the end of its drain while calls held it");
-                        lease.stop.cancel();
+                        lease.end_of_drain(retirement);
                     }
                 }
             });
@@ -252,7 +252,10 @@ impl Pool {
             .and_then(Weak::upgrade)
             .filter(|lease| !lease.stop.is_cancelled());
         let server = match alive {
-            Some(lease) => Server::from_lease(lease),
+            Some(lease) => {
+                lease.shared.keep();
+                Server::from_lease(lease)
+            }
             None => self.start(definition, execution, replaced),
         };
         running.insert(key, Arc::downgrade(server.lease()));
@@ -271,34 +274,38 @@ impl Pool {
             .as_ref()
             .and_then(|cache| cache.load(&definition.cache_key()));
         let cached = cached.map(|entries| Arc::new(ToolSet::new(&entries, Some(0))));
+        let own_list = AtomicBool::new(cached.is_some());
         let tools = cached.or_else(|| replaced.and_then(Server::tools));
         let (commands, received) = mpsc::channel(COMMANDS);
         let snapshot = first_snapshot(definition, tools.as_deref(), (self.nature.clock)());
         let shared = Arc::new(Shared {
             log: LogRing::new(private_values(definition)),
             definition: definition.clone(),
-            client: ArcSwapOption::empty(),
+            connection: ArcSwapOption::empty(),
             tools: watch::Sender::new(tools),
+            own_list,
+            list_asked_at: OnceLock::new(),
             snapshot: watch::Sender::new(snapshot),
             commands,
             slots: Slots::new(0),
             all_slots: self.all_slots.clone(),
             max_message_bytes: ByteLimit::new(0),
             calls: AtomicU64::new(0),
-            in_flight: AtomicUsize::new(0),
+            usage: InUse::default(),
+            retirement: Retirement::default(),
+            clock: Arc::clone(&self.nature.clock),
         });
         // Before the actor begins: its first connection is made under them.
         set_limits(&shared, execution);
         let stop = self.stop.child_token();
-        let actor = Actor::new(
-            Arc::clone(&shared),
-            self.context.clone(),
-            self.cache.clone(),
-            self.nature.clone(),
-            received,
-            stop.clone(),
-        );
-        self.tasks.spawn(actor.run());
+        let setting = Setting {
+            shared: Arc::clone(&shared),
+            context: self.context.clone(),
+            cache: self.cache.clone(),
+            nature: self.nature.clone(),
+            stop: stop.clone(),
+        };
+        self.tasks.spawn(Actor::new(setting, received).run());
         Server::new(shared, stop)
     }
 
@@ -312,7 +319,7 @@ impl Pool {
             .filter(|(name, lease)| !current.has(name, lease))
             .map(|(name, lease)| Draining {
                 name: name.clone(),
-                holders: lease.shared.in_flight.load(Ordering::Relaxed),
+                holders: lease.shared.usage.calls(),
             })
             .collect()
     }
@@ -365,10 +372,11 @@ fn first_snapshot(
     tools: Option<&ToolSet>,
     now: SystemTime,
 ) -> ServerSnapshot {
+    let (begins, _) = begins_as(definition);
     ServerSnapshot {
         name: definition.name.as_str().to_owned(),
-        state: ServerState::initial(definition.enabled).0.word(),
-        ready: false,
+        state: begins.word(),
+        ready: begins.is_ready(),
         since: now,
         reason: None,
         retry_at: None,
@@ -535,6 +543,24 @@ mod tests {
             first.get("a").unwrap().lease(),
             third.get("a").unwrap().lease()
         ));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_definition_that_came_back_is_not_closed_by_the_drain_that_it_had() {
+        let pool = pool();
+        let (first, _) = pool.reconcile(&config(&[("a", "1")]), &Servers::default());
+        let (second, _) = pool.reconcile(&config(&[("a", "2")]), &first);
+        pool.retire(&first, &second, Duration::from_secs(300));
+        let (third, _) = pool.reconcile(&config(&[("a", "1")]), &second);
+
+        tokio::time::sleep(Duration::from_secs(301)).await;
+        let stop = &third.get("a").unwrap().lease().stop;
+        assert!(!stop.is_cancelled());
+
+        // The next drain counts again.
+        pool.retire(&third, &second, Duration::from_secs(300));
+        tokio::time::sleep(Duration::from_secs(301)).await;
+        assert!(stop.is_cancelled());
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ pub struct ServerSnapshot {
     pub name: String,
     /// The word for its state.
     pub state: &'static str,
-    /// Whether it serves.
+    /// Whether it can be counted on: it serves, or it is lazy and never failed.
     pub ready: bool,
     /// Since when it is in this state.
     #[serde(serialize_with = "as_text")]

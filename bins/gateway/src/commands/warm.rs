@@ -81,14 +81,15 @@ pub(super) async fn run(place: &Place, args: WarmArgs, host: Host) -> Result<Exi
 /// Waits until a server serves, or its first attempt has failed.
 async fn warmed(server: &Server, deadline: Instant) -> Outcome {
     let began = Instant::now();
+    server.start();
     let mut watched = server.watch();
     let decided = timeout_at(
         deadline,
-        watched.wait_for(|snapshot| snapshot.ready || snapshot.last_error.is_some()),
+        watched.wait_for(|snapshot| snapshot.state == "ready" || snapshot.last_error.is_some()),
     )
     .await;
     let result = match decided {
-        Ok(Ok(snapshot)) if snapshot.ready => Ok(snapshot.tools),
+        Ok(Ok(snapshot)) if snapshot.state == "ready" => Ok(snapshot.tools),
         Ok(Ok(snapshot)) => Err(snapshot.last_error.clone().unwrap_or_default()),
         Ok(Err(_)) => Err("it was stopped".to_owned()),
         Err(_) => Err("no answer in time".to_owned()),

@@ -28,11 +28,11 @@ section! {
         TLS = "tls": Section(super::tls::ALL), Not(warn), "Certificates of the connection.";
         MODE = "mode": Word(&["subprocess", "remote"]), Live, "What `command` and `url` already say.";
         ENABLED = "enabled": Boolean, Live, "Whether it may be started.";
-        LAZY = "lazy": Boolean, Not(warn), "Whether it starts on first use only.";
+        LAZY = "lazy": Boolean, Live, "Whether it starts on first use only.";
         CONNECT_TIMEOUT = "connect_timeout": Duration(&limits::CONNECT_TIMEOUT), Live, "How long one attempt to connect may take.";
         TIMEOUT = "timeout": Duration(&limits::TIMEOUT), Live, "How long one call may take.";
-        IDLE_TTL_S = "idle_ttl_s": Duration(&limits::IDLE), Not(warn), "How long after its last call it is stopped; 0 is never.";
-        KEEPALIVE_INTERVAL = "keepalive_interval": Duration(&limits::KEEPALIVE), Not(warn), "How often an idle connection is tried; 0 is never.";
+        IDLE_TTL_S = "idle_ttl_s": Duration(&limits::IDLE), Live, "How long after its last call it is stopped; 0 is never.";
+        KEEPALIVE_INTERVAL = "keepalive_interval": Duration(&limits::KEEPALIVE), Live, "How often an idle connection is tried; 0 is never.";
         PROTOCOL = "protocol": Word(crate::server::ProtocolChoice::WORDS), Live, "Which era of the protocol is spoken.";
         MAX_CONCURRENCY = "max_concurrency": Count(&limits::CONCURRENCY), Live,
             "Calls in flight at once. Without it, `execution.default_mcp_server_concurrency`.";

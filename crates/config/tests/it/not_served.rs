@@ -14,7 +14,7 @@ worker: { mode: managed, max: 2 }
 execution: { max_concurrency: 7, turn_result_bytes: 2048 }
 auth: { enabled: false, api_key: { enabled: true } }
 mcp_servers:
-  a: { command: x, lazy: true, scope: shared, containment: auto, mask: true, tools: [{ name: t }] }
+  a: { command: x, lazy: true, idle_ttl_s: 60, keepalive_interval: 30, scope: shared, containment: auto, mask: true, tools: [{ name: t }] }
   b: { url: 'http://h', transport: sse, auth: oauth }
 ";
 
@@ -30,9 +30,8 @@ mcp_servers:
             "5:1 config.not_served worker",
             "6:34 config.not_served execution.turn_result_bytes",
             "7:1 config.not_served auth",
-            "9:20 config.not_served mcp_servers.a.lazy",
-            "9:66 config.not_served mcp_servers.a.mask",
-            "9:78 config.not_served mcp_servers.a.tools",
+            "9:106 config.not_served mcp_servers.a.mask",
+            "9:118 config.not_served mcp_servers.a.tools",
             "10:25 config.not_served mcp_servers.b.transport",
             "10:41 config.not_served mcp_servers.b.auth",
         ]

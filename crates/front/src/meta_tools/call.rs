@@ -191,7 +191,7 @@ impl Planned {
             .admit(self.arguments.as_bytes())
             .map_err(Failure::denied)?;
         if self.server.tools().is_none() {
-            self.server.settled().await;
+            self.server.listed().await;
         }
         // A server that was never listed cannot be checked; it refuses by itself then.
         let known = self

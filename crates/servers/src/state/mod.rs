@@ -1,6 +1,12 @@
-//! The life of one server as a pure machine: `step(state, event, now)` gives the next state and what to do.
+//! The life of one server as a pure machine: `step(state, event, now, chance)` gives the next state and what to do.
 //!
-//! Time and chance are passed in. The actor in `actor.rs` performs the effects and feeds their results back as events.
+//! Time and chance are passed in. The actor in `actor.rs` performs the effects and feeds their results back as events. What
+//! status, reports and lists say of a server are functions of its state. The numbers and the predicates are those of the
+//! guide, `docs/guide/servers.md`.
+
+mod step;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -35,65 +41,96 @@ const fn secs(seconds: u64) -> Duration {
 pub enum ServerState {
     /// Its definition says `enabled: false`; it is never started.
     Disabled,
+    /// It is registered and not running; its first use starts it.
+    Lazy(Troubles),
     /// It has not been connected yet; an attempt runs, or the pause before the next one.
     Connecting(Attempt),
     /// It serves.
-    Ready {
-        /// Since when.
-        since: Instant,
-        /// How many attempts and connections failed lately, without a long uptime between.
-        failures: u32,
-        /// How many cooldowns came before.
-        cooldowns: u32,
-    },
+    Ready(Up),
     /// Its connection ended; an attempt runs, or the pause before the next one.
     Reconnecting(Attempt),
     /// A ladder of attempts failed; one attempt follows at the end.
-    Cooldown {
-        /// When the next attempt is made.
-        until: Instant,
-        /// How many cooldowns there were in a row, this one included.
-        cooldowns: u32,
-        /// Why the last attempt failed.
-        error: String,
-    },
+    Cooldown(Rest),
     /// It failed in a way that waiting does not mend, such as a missing executable. It probes itself now and then.
-    Parked {
-        /// When the next self-probe is made.
-        until: Instant,
-        /// How many self-probes failed.
-        probes: u32,
-        /// Why.
-        error: String,
-    },
-    /// A self-probe of a parked server, or the one attempt after a cooldown, runs.
-    Probing(Probing),
-    /// It is removed, or the gateway ends.
+    Parked(Rest),
+    /// The one attempt after a cooldown, or a probe of a parked server, runs.
+    Probing(Probe),
+    /// No configuration has it any more; calls that began before still hold it.
+    Draining(Up),
+    /// It has ended for good.
     Closed,
 }
 
-/// A connect ladder: which attempt, and whether it runs or waits.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Attempt {
-    /// How many attempts and connections failed before.
+/// What went wrong lately. Only a long uptime makes it forgotten.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Troubles {
+    /// How many attempts and connections failed.
     pub failures: u32,
-    /// When a waiting attempt is made; `None` while it runs.
-    pub wait_until: Option<Instant>,
-    /// How many cooldowns came before.
-    pub cooldowns: u32,
-    /// Why the last attempt failed.
+    /// How many cooldowns and parkings there were.
+    pub rests: u32,
+}
+
+/// A connection that serves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Up {
+    /// Since when.
+    pub since: Instant,
+    /// What went wrong before.
+    pub troubles: Troubles,
+}
+
+/// A place on a ladder of attempts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// What went wrong before.
+    pub troubles: Troubles,
+    /// Whether the attempt runs.
+    pub phase: Phase,
+    /// Why the one before failed.
     pub error: Option<String>,
 }
 
-/// One attempt outside a ladder, and where the server returns to if it fails.
+/// Whether an attempt runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Phase {
+    /// It runs.
+    Running,
+    /// It begins then.
+    Waiting {
+        /// When.
+        until: Instant,
+    },
+}
+
+/// A time in which nothing is tried.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Probing {
-    /// How many self-probes failed before.
-    pub probes: u32,
-    /// How many cooldowns came before.
-    pub cooldowns: u32,
-    /// Why the server had been parked or was cooling.
+pub struct Rest {
+    /// When the next attempt is made.
+    pub until: Instant,
+    /// What went wrong before, this rest included.
+    pub troubles: Troubles,
+    /// Why.
     pub error: String,
+}
+
+/// One attempt outside a ladder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Probe {
+    /// Which rest it ended.
+    pub after: Resting,
+    /// What went wrong before.
+    pub troubles: Troubles,
+    /// Why the server rested.
+    pub error: String,
+}
+
+/// The two kinds of rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resting {
+    /// [`ServerState::Cooldown`].
+    Cooldown,
+    /// [`ServerState::Parked`].
+    Parked,
 }
 
 /// What happened.
@@ -108,6 +145,11 @@ pub enum ServerEvent {
         /// Whether waiting cannot mend it.
         permanent: bool,
     },
+    /// An attempt failed since the server ended itself when it was asked for its era. The next one does not ask.
+    EndedOnProbe {
+        /// Why.
+        error: String,
+    },
     /// The connection ended.
     Lost {
         /// Why.
@@ -117,9 +159,21 @@ pub enum ServerEvent {
     Expired,
     /// The time that the state waits for has come.
     Due,
+    /// A call or a listing needs the server.
+    Use,
+    /// Nobody has needed the server for `idle_ttl_s`.
+    Idle,
     /// Somebody asks for an attempt now.
     Probe,
-    /// The server is removed, or the gateway ends.
+    /// The configuration was read again.
+    Wake,
+    /// Somebody asks for a new connection, and for a new process where there is one.
+    Restart,
+    /// No configuration has the server any more.
+    Retire,
+    /// A configuration has the server again.
+    Keep,
+    /// Nobody holds the server any more, or the gateway ends.
     Close,
 }
 
@@ -128,480 +182,160 @@ pub enum ServerEvent {
 pub enum ServerEffect {
     /// Begin an attempt to connect.
     Connect,
+    /// Give up the attempt that runs.
+    Abandon,
     /// End the connection and the process behind it.
     Disconnect,
 }
 
+// === impl ServerState ===
+
 impl ServerState {
-    /// Returns the state of a server when its definition is taken in.
-    pub fn initial(enabled: bool) -> (Self, Option<ServerEffect>) {
-        if enabled {
-            (
-                Self::Connecting(Attempt::default()),
-                Some(ServerEffect::Connect),
-            )
-        } else {
-            (Self::Disabled, None)
-        }
-    }
-
-    /// Takes the next step. `chance` is in 0..=1 and lengthens a pause by up to [`JITTER`].
+    /// Returns the state of a server when its definition is taken in, and what to do.
     ///
-    /// An event that means nothing in a state changes nothing: a connect that succeeds after the server was closed, for
-    /// one, only has to be disconnected again.
-    #[must_use]
-    pub fn step(
-        self,
-        event: ServerEvent,
-        now: Instant,
-        chance: f64,
-    ) -> (Self, Option<ServerEffect>) {
-        use ServerEffect::{Connect, Disconnect};
-        use ServerEvent as E;
-        let pause = |wait: Duration| now + wait.mul_f64(1.0 + JITTER * chance.clamp(0.0, 1.0));
-        match (self, event) {
-            (Self::Disabled, E::Close) => (Self::Closed, None),
-            (Self::Closed, E::Connected) => (Self::Closed, Some(Disconnect)),
-            (_, E::Close) => (Self::Closed, Some(Disconnect)),
-
-            (Self::Connecting(attempt) | Self::Reconnecting(attempt), E::Connected) => (
-                Self::Ready {
-                    since: now,
-                    failures: attempt.failures,
-                    cooldowns: attempt.cooldowns,
-                },
-                None,
+    /// Nothing starts a lazy server but its first use.
+    pub fn initial(enabled: bool, lazy: bool) -> (Self, Vec<ServerEffect>) {
+        match (enabled, lazy) {
+            (false, _) => (Self::Disabled, vec![]),
+            (true, true) => (Self::Lazy(Troubles::default()), vec![]),
+            (true, false) => (
+                Self::Connecting(Attempt::first(Troubles::default())),
+                vec![ServerEffect::Connect],
             ),
-            (Self::Probing(probing), E::Connected) => (
-                Self::Ready {
-                    since: now,
-                    failures: probing.failures(),
-                    cooldowns: probing.cooldowns,
-                },
-                None,
-            ),
-
-            (
-                Self::Connecting(attempt),
-                E::ConnectFailed {
-                    error,
-                    permanent: false,
-                },
-            ) => match attempt.next(&FIRST_CONNECT_PAUSES, &error, pause) {
-                Some(next) => (Self::Connecting(next), None),
-                None => (cooldown(attempt.cooldowns, error, pause), None),
-            },
-            (
-                Self::Reconnecting(attempt),
-                E::ConnectFailed {
-                    error,
-                    permanent: false,
-                },
-            ) => match attempt.next(&RECONNECT_PAUSES, &error, pause) {
-                Some(next) => (Self::Reconnecting(next), None),
-                None => (cooldown(attempt.cooldowns, error, pause), None),
-            },
-            (
-                Self::Connecting(_) | Self::Reconnecting(_),
-                E::ConnectFailed {
-                    error,
-                    permanent: true,
-                },
-            ) => (parked(0, error, pause), None),
-            (
-                Self::Probing(probing),
-                E::ConnectFailed {
-                    error,
-                    permanent: true,
-                },
-            ) => (parked(probing.probes, error, pause), None),
-            (
-                Self::Probing(probing),
-                E::ConnectFailed {
-                    error,
-                    permanent: false,
-                },
-            ) => (cooldown(probing.cooldowns, error, pause), None),
-
-            (
-                Self::Ready {
-                    since,
-                    failures,
-                    cooldowns,
-                },
-                E::Lost { error },
-            ) => {
-                let stable = now.duration_since(since) >= STABLE_AFTER;
-                let (failures, cooldowns) = if stable {
-                    (0, 0)
-                } else {
-                    (failures, cooldowns)
-                };
-                let lost = Attempt {
-                    failures,
-                    cooldowns,
-                    ..Attempt::default()
-                };
-                match lost.next(&RECONNECT_PAUSES, &error, pause) {
-                    Some(next) => (Self::Reconnecting(next), Some(Disconnect)),
-                    None => (cooldown(cooldowns, error, pause), Some(Disconnect)),
-                }
-            }
-
-            (
-                Self::Ready {
-                    since,
-                    failures,
-                    cooldowns,
-                },
-                E::Expired,
-            ) if now.duration_since(since) >= SESSION_LASTED => {
-                let renewal = Attempt {
-                    failures,
-                    wait_until: Some(now),
-                    cooldowns,
-                    error: None,
-                };
-                (Self::Reconnecting(renewal), Some(Disconnect))
-            }
-            (ready @ Self::Ready { .. }, E::Expired) => {
-                let error = "the server ended the session".to_owned();
-                ready.step(E::Lost { error }, now, chance)
-            }
-
-            (Self::Connecting(attempt), E::Due | E::Probe) if attempt.wait_until.is_some() => {
-                (Self::Connecting(attempt.running()), Some(Connect))
-            }
-            (Self::Reconnecting(attempt), E::Due | E::Probe) if attempt.wait_until.is_some() => {
-                (Self::Reconnecting(attempt.running()), Some(Connect))
-            }
-            (
-                Self::Cooldown {
-                    cooldowns, error, ..
-                },
-                E::Due | E::Probe,
-            ) => (
-                Self::Probing(Probing {
-                    probes: 0,
-                    cooldowns,
-                    error,
-                }),
-                Some(Connect),
-            ),
-            (Self::Parked { probes, error, .. }, E::Due | E::Probe) => (
-                Self::Probing(Probing {
-                    probes: probes + 1,
-                    cooldowns: 0,
-                    error,
-                }),
-                Some(Connect),
-            ),
-
-            // Nobody waits for this connection any more.
-            (
-                state @ (Self::Disabled
-                | Self::Ready { .. }
-                | Self::Cooldown { .. }
-                | Self::Parked { .. }),
-                E::Connected,
-            ) => (state, Some(Disconnect)),
-            (state, E::ConnectFailed { .. } | E::Lost { .. } | E::Expired | E::Due | E::Probe) => {
-                (state, None)
-            }
         }
     }
 
     /// Returns when [`ServerEvent::Due`] is to be sent.
     pub fn due_at(&self) -> Option<Instant> {
         match self {
-            Self::Connecting(attempt) | Self::Reconnecting(attempt) => attempt.wait_until,
-            Self::Cooldown { until, .. } | Self::Parked { until, .. } => Some(*until),
-            Self::Disabled | Self::Ready { .. } | Self::Probing(_) | Self::Closed => None,
+            Self::Connecting(attempt) | Self::Reconnecting(attempt) => match attempt.phase {
+                Phase::Running => None,
+                Phase::Waiting { until } => Some(until),
+            },
+            Self::Cooldown(rest) | Self::Parked(rest) => Some(rest.until),
+            Self::Disabled
+            | Self::Lazy(_)
+            | Self::Ready(_)
+            | Self::Probing(_)
+            | Self::Draining(_)
+            | Self::Closed => None,
         }
     }
 
-    /// Returns the word for the state in status, logs and events.
+    /// Returns the word for the state in status, logs and events. The pauses of a ladder are part of the connecting.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
-            Self::Connecting(_) => "connecting",
-            Self::Ready { .. } => "ready",
+            Self::Lazy(_) => "lazy",
+            Self::Connecting(_) | Self::Probing(_) => "connecting",
+            Self::Ready(_) => "ready",
             Self::Reconnecting(_) => "reconnecting",
-            Self::Cooldown { .. } => "cooldown",
-            Self::Parked { .. } => "parked",
-            Self::Probing(_) => "connecting",
+            Self::Cooldown(_) => "cooldown",
+            Self::Parked(_) => "parked",
+            Self::Draining(_) => "draining",
             Self::Closed => "closed",
         }
     }
 
-    /// Tells whether the server serves.
+    /// Tells whether the server can be counted on: it serves, or its first use will start it and none has failed yet.
+    ///
+    /// A lazy server that has failed is in one of the states below, and back in [`ServerState::Lazy`] only after it served.
     pub fn is_ready(&self) -> bool {
-        matches!(self, Self::Ready { .. })
+        match self {
+            Self::Lazy(_) | Self::Ready(_) => true,
+            Self::Disabled
+            | Self::Connecting(_)
+            | Self::Reconnecting(_)
+            | Self::Cooldown(_)
+            | Self::Parked(_)
+            | Self::Probing(_)
+            | Self::Draining(_)
+            | Self::Closed => false,
+        }
     }
 
-    /// Tells whether a call may wait for the server: an attempt runs or follows soon.
-    pub fn may_become_ready(&self) -> bool {
-        matches!(
-            self,
-            Self::Connecting(_) | Self::Reconnecting(_) | Self::Probing(_)
-        )
+    /// Tells whether the server is enabled and cannot be counted on.
+    pub fn is_not_connected(&self) -> bool {
+        match self {
+            Self::Connecting(_)
+            | Self::Reconnecting(_)
+            | Self::Cooldown(_)
+            | Self::Parked(_)
+            | Self::Probing(_) => true,
+            Self::Disabled | Self::Lazy(_) | Self::Ready(_) | Self::Draining(_) | Self::Closed => {
+                false
+            }
+        }
+    }
+
+    /// Tells whether the server is not connected, does not cool down, and nothing is in progress: an attempt now is what it
+    /// needs.
+    pub fn awaits_connect(&self) -> bool {
+        match self {
+            Self::Parked(_) => true,
+            Self::Disabled
+            | Self::Lazy(_)
+            | Self::Connecting(_)
+            | Self::Ready(_)
+            | Self::Reconnecting(_)
+            | Self::Cooldown(_)
+            | Self::Probing(_)
+            | Self::Draining(_)
+            | Self::Closed => false,
+        }
+    }
+
+    /// Tells whether a call may wait for the server: an attempt runs or follows within a ladder.
+    pub fn is_on_its_way(&self) -> bool {
+        match self {
+            Self::Connecting(_) | Self::Reconnecting(_) | Self::Probing(_) => true,
+            Self::Disabled
+            | Self::Lazy(_)
+            | Self::Ready(_)
+            | Self::Cooldown(_)
+            | Self::Parked(_)
+            | Self::Draining(_)
+            | Self::Closed => false,
+        }
+    }
+
+    /// Returns the connection that calls go to, where there is one.
+    pub fn up(&self) -> Option<&Up> {
+        match self {
+            Self::Ready(up) | Self::Draining(up) => Some(up),
+            Self::Disabled
+            | Self::Lazy(_)
+            | Self::Connecting(_)
+            | Self::Reconnecting(_)
+            | Self::Cooldown(_)
+            | Self::Parked(_)
+            | Self::Probing(_)
+            | Self::Closed => None,
+        }
     }
 
     /// Returns why the server does not serve, where something failed.
     pub fn error(&self) -> Option<&str> {
         match self {
             Self::Connecting(attempt) | Self::Reconnecting(attempt) => attempt.error.as_deref(),
-            Self::Cooldown { error, .. } | Self::Parked { error, .. } => Some(error),
-            Self::Probing(probing) => Some(&probing.error),
-            Self::Disabled | Self::Ready { .. } | Self::Closed => None,
+            Self::Cooldown(rest) | Self::Parked(rest) => Some(&rest.error),
+            Self::Probing(probe) => Some(&probe.error),
+            Self::Disabled | Self::Lazy(_) | Self::Ready(_) | Self::Draining(_) | Self::Closed => {
+                None
+            }
         }
     }
 }
+
+// === impl Attempt ===
 
 impl Attempt {
-    /// Returns the attempt after this one failed, or `None` at the end of the ladder.
-    fn next(
-        &self,
-        pauses: &[Duration],
-        error: &str,
-        pause: impl Fn(Duration) -> Instant,
-    ) -> Option<Self> {
-        let wait = pauses.get(usize::try_from(self.failures).ok()?)?;
-        Some(Self {
-            failures: self.failures + 1,
-            wait_until: Some(pause(*wait)),
-            cooldowns: self.cooldowns,
-            error: Some(error.to_owned()),
-        })
-    }
-
-    fn running(self) -> Self {
+    /// Returns an attempt that runs, of a server that has not failed now.
+    fn first(troubles: Troubles) -> Self {
         Self {
-            wait_until: None,
-            ..self
-        }
-    }
-}
-
-impl Probing {
-    /// Returns the failures that a connection begins with: after a cooldown the ladder stays used up, so that a server
-    /// that only ever handshakes is started once per cooldown.
-    fn failures(&self) -> u32 {
-        if self.cooldowns == 0 {
-            0
-        } else {
-            u32::try_from(RECONNECT_PAUSES.len()).unwrap_or(u32::MAX)
-        }
-    }
-}
-
-fn cooldown(before: u32, error: String, pause: impl Fn(Duration) -> Instant) -> ServerState {
-    let wait = doubled(COOLDOWN_FIRST, before, COOLDOWN_LONGEST);
-    ServerState::Cooldown {
-        until: pause(wait),
-        cooldowns: before + 1,
-        error,
-    }
-}
-
-fn parked(probes: u32, error: String, pause: impl Fn(Duration) -> Instant) -> ServerState {
-    ServerState::Parked {
-        until: pause(doubled(PROBE_FIRST, probes, PROBE_LONGEST)),
-        probes,
-        error,
-    }
-}
-
-fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
-    first
-        .saturating_mul(2_u32.saturating_pow(times))
-        .min(longest)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn failed(permanent: bool) -> ServerEvent {
-        ServerEvent::ConnectFailed {
-            error: "no".to_owned(),
-            permanent,
-        }
-    }
-
-    fn lost() -> ServerEvent {
-        ServerEvent::Lost {
-            error: "gone".to_owned(),
-        }
-    }
-
-    /// Plays events at the times the machine asks for, and returns when attempts began, in seconds.
-    fn play(mut answer: impl FnMut(u32) -> ServerEvent, until: u64) -> Vec<u64> {
-        let start = Instant::now();
-        let mut now = start;
-        let (mut state, mut effect) = ServerState::initial(true);
-        let mut attempts = Vec::new();
-        while now.duration_since(start) < Duration::from_secs(until) {
-            if effect == Some(ServerEffect::Connect) {
-                attempts.push(now.duration_since(start).as_secs());
-                let event = answer(u32::try_from(attempts.len()).unwrap());
-                (state, effect) = state.step(event, now, 0.0);
-                continue;
-            }
-            if state.is_ready() {
-                (state, effect) = state.step(lost(), now, 0.0);
-                continue;
-            }
-            let Some(due) = state.due_at() else { break };
-            now = due;
-            (state, effect) = state.step(ServerEvent::Due, now, 0.0);
-        }
-        attempts
-    }
-
-    #[test]
-    fn a_first_connect_has_four_attempts_and_then_cooldowns_that_double() {
-        let attempts = play(|_| failed(false), 1700);
-        assert_eq!(attempts, [0, 1, 3, 7, 37, 97, 217, 457, 937, 1537]);
-    }
-
-    #[test]
-    fn a_permanent_failure_parks_at_once_and_probes_itself() {
-        let attempts = play(|_| failed(true), 1200);
-        assert_eq!(attempts, [0, 30, 90, 210, 450, 750, 1050]);
-    }
-
-    #[test]
-    fn a_server_that_handshakes_and_exits_is_started_six_times_in_the_first_minute() {
-        let attempts = play(|_| ServerEvent::Connected, 7200);
-        assert_eq!(attempts.iter().filter(|at| **at < 60).count(), 6);
-        let later = attempts
-            .iter()
-            .filter(|at| (3600..7200).contains(*at))
-            .count();
-        assert!(later <= 12, "{later} starts an hour in steady state");
-    }
-
-    #[test]
-    fn uptime_resets_the_ladder_and_a_handshake_does_not() {
-        let now = Instant::now();
-        let ready = |failures| ServerState::Ready {
-            since: now,
-            failures,
-            cooldowns: 3,
-        };
-
-        let (early, _) = ready(2).step(lost(), now + STABLE_AFTER - secs(1), 0.0);
-        let (late, _) = ready(2).step(lost(), now + STABLE_AFTER, 0.0);
-
-        let waits = |state: &ServerState| match state {
-            ServerState::Reconnecting(attempt) => (attempt.failures, attempt.cooldowns),
-            ServerState::Disabled
-            | ServerState::Connecting(_)
-            | ServerState::Ready { .. }
-            | ServerState::Cooldown { .. }
-            | ServerState::Parked { .. }
-            | ServerState::Probing(_)
-            | ServerState::Closed => panic!("{state:?}"),
-        };
-        assert_eq!((waits(&early), waits(&late)), ((3, 3), (1, 0)));
-    }
-
-    #[test]
-    fn an_expired_session_is_renewed_at_once_unless_sessions_only_ever_end() {
-        let now = Instant::now();
-        let ready = ServerState::Ready {
-            since: now,
-            failures: 0,
-            cooldowns: 0,
-        };
-
-        let (lasted, effect) = ready
-            .clone()
-            .step(ServerEvent::Expired, now + SESSION_LASTED, 0.0);
-        assert_eq!(effect, Some(ServerEffect::Disconnect));
-        assert_eq!(lasted.due_at(), Some(now + SESSION_LASTED));
-
-        let (short, _) = ready.step(ServerEvent::Expired, now + secs(1), 0.0);
-        assert_eq!(short.due_at(), Some(now + secs(2)));
-    }
-
-    #[test]
-    fn chance_only_lengthens_a_pause() {
-        let now = Instant::now();
-        let wait = |chance| {
-            let (state, _) = ServerState::initial(true)
-                .0
-                .step(failed(false), now, chance);
-            state.due_at().unwrap().duration_since(now)
-        };
-        assert_eq!(
-            (wait(0.0), wait(1.0), wait(7.0)),
-            (
-                secs(1),
-                Duration::from_millis(1250),
-                Duration::from_millis(1250)
-            )
-        );
-    }
-
-    #[test]
-    fn a_disabled_server_is_never_started() {
-        let (mut state, effect) = ServerState::initial(false);
-        assert_eq!(effect, None);
-        for event in [ServerEvent::Due, ServerEvent::Probe, lost(), failed(true)] {
-            let effect;
-            (state, effect) = state.step(event, Instant::now(), 0.0);
-            assert_eq!((&state, effect), (&ServerState::Disabled, None));
-        }
-    }
-
-    #[test]
-    fn what_arrives_after_the_end_is_disconnected() {
-        let (closed, effect) =
-            ServerState::initial(true)
-                .0
-                .step(ServerEvent::Close, Instant::now(), 0.0);
-        assert_eq!(
-            (&closed, effect),
-            (&ServerState::Closed, Some(ServerEffect::Disconnect))
-        );
-        let late = closed.step(ServerEvent::Connected, Instant::now(), 0.0);
-        assert_eq!(late, (ServerState::Closed, Some(ServerEffect::Disconnect)));
-    }
-
-    fn event() -> impl Strategy<Value = ServerEvent> {
-        prop_oneof![
-            Just(ServerEvent::Connected),
-            any::<bool>().prop_map(failed),
-            Just(lost()),
-            Just(ServerEvent::Expired),
-            Just(ServerEvent::Due),
-            Just(ServerEvent::Probe),
-            Just(ServerEvent::Close),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn at_most_one_attempt_runs_at_a_time(events in prop::collection::vec(event(), 0..60)) {
-            let now = Instant::now();
-            let (mut state, effect) = ServerState::initial(true);
-            let mut running = i32::from(effect == Some(ServerEffect::Connect));
-            for event in events {
-                let ends = matches!(event, ServerEvent::Connected | ServerEvent::ConnectFailed { .. });
-                if ends && running == 0 {
-                    continue;
-                }
-                running -= i32::from(ends);
-                let effect;
-                (state, effect) = state.step(event, now, 0.5);
-                running += i32::from(effect == Some(ServerEffect::Connect));
-                prop_assert!((0..=1).contains(&running), "{state:?}");
-                prop_assert!(!(state.is_ready() && running == 1));
-            }
+            troubles,
+            phase: Phase::Running,
+            error: None,
         }
     }
 }

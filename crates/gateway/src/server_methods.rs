@@ -1,0 +1,104 @@
+//! The control methods of servers: `server.list`, `get`, `probe`, `restart` and `logs`.
+
+use std::time::Duration;
+
+use genlock_mcp::{RawJson, RawObject, RpcError};
+use genlock_servers::Server;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::{control::refusal, reload::WAIT, status::Status};
+
+/// The longest that an answer waits for what becomes of an attempt.
+const LONGEST_WAIT: f64 = 600.0;
+
+/// Answers a method of servers.
+///
+/// `probe` and `restart` wait `wait_s` (10 by default) for what becomes of the attempt that they begin and answer with the
+/// server as it is then, so that they claim nothing that has not happened.
+///
+/// # Errors
+/// `invalid_params`, `not_found`, `server_disabled`, or that there is no such method.
+pub(crate) async fn answer(
+    status: &Status,
+    method: &str,
+    params: &RawObject,
+) -> Result<Value, RpcError> {
+    let known: &[&str] = match method {
+        "server.list" => &[],
+        "server.get" | "server.logs" => &["name"],
+        "server.probe" | "server.restart" => &["name", "wait_s"],
+        method => return Err(RpcError::method_not_found(method)),
+    };
+    check(params, known)?;
+    if method == "server.list" {
+        return Ok(status.servers());
+    }
+    let server = find(status, params)?;
+    match method {
+        "server.logs" => {
+            return Ok(json!({"name": server.name(), "lines": server.log()}));
+        }
+        "server.probe" => {
+            let wait = wait(params)?;
+            enabled(&server)?;
+            server.probe().await;
+            // Who is still connecting by then is told so.
+            let _ = timeout(wait, server.settled()).await;
+        }
+        "server.restart" => {
+            let wait = wait(params)?;
+            enabled(&server)?;
+            server.restart().await;
+            let _ = timeout(wait, server.settled()).await;
+        }
+        _ => {}
+    }
+    Ok(json!(server.snapshot()))
+}
+
+fn find(status: &Status, params: &RawObject) -> Result<Server, RpcError> {
+    let name = params
+        .get_string("name")
+        .ok_or_else(|| refusal("invalid_params", "`name` must be a string"))?;
+    let servers = status.front.servers();
+    let server = servers.get(&name).cloned();
+    server.ok_or_else(|| refusal("not_found", "no server of this name is configured"))
+}
+
+fn enabled(server: &Server) -> Result<(), RpcError> {
+    match server.definition().enabled {
+        true => Ok(()),
+        false => Err(refusal(
+            "server_disabled",
+            "its definition says `enabled: false`",
+        )),
+    }
+}
+
+fn wait(params: &RawObject) -> Result<Duration, RpcError> {
+    let Some(seconds) = params.get("wait_s") else {
+        return Ok(WAIT);
+    };
+    let seconds = seconds.decode::<f64>().ok();
+    let wait =
+        seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds.min(LONGEST_WAIT)).ok());
+    wait.ok_or_else(|| refusal("invalid_params", "`wait_s` must be a number of seconds"))
+}
+
+fn check(params: &RawObject, known: &[&str]) -> Result<(), RpcError> {
+    let unknown = params
+        .iter()
+        .map(|(name, _): (&[u8], &RawJson)| String::from_utf8_lossy(name).into_owned())
+        .find(|name| !known.contains(&name.as_str()));
+    match unknown {
+        None => Ok(()),
+        Some(name) => {
+            let name = genlock_mcp::error::escape_text(&name);
+            Err(refusal(
+                "invalid_params",
+                &format!("unknown parameter `{name}`"),
+            ))
+        }
+    }
+}

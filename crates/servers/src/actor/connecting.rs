@@ -1,0 +1,125 @@
+//! Making connections, and ending them.
+
+use std::sync::Arc;
+
+use genlock_mcp::client::Protocol;
+use tokio::time::{Instant, sleep};
+
+use super::{Actor, DRAIN, Live};
+use crate::{
+    link::{Link, LinkError, connect, protocol_of},
+    relist::Relist,
+    server::{Connection, Shared},
+    starts::{Urgency, within_turn},
+    state::ServerEvent,
+};
+
+impl Actor {
+    pub(super) fn connect(&mut self, urgency: Urgency) {
+        self.starts += 1;
+        let (shared, context) = (
+            Arc::clone(&self.setting.shared),
+            self.setting.context.clone(),
+        );
+        let (protocol, first) = (self.protocol, !self.has_run);
+        self.under_way.connecting = Some(Box::pin(async move {
+            let Shared {
+                definition, log, ..
+            } = &*shared;
+            let turn = context.starts.admit(definition, first, urgency).await;
+            let limit = &shared.max_message_bytes;
+            within_turn(turn, connect(definition, protocol, &context, limit, log)).await
+        }));
+    }
+
+    pub(super) async fn take_attempt(&mut self, result: Result<Link, LinkError>) {
+        let event = match result {
+            Ok(link) => return self.take_in(link).await,
+            Err(error) => self.failure(&error),
+        };
+        self.step(event).await;
+    }
+
+    fn failure(&mut self, error: &LinkError) -> ServerEvent {
+        match (error, self.protocol) {
+            // Some servers of the `initialize` eras end themselves when another request comes first.
+            (LinkError::Exited { .. }, Protocol::Auto) if !self.has_run => {
+                self.protocol = Protocol::Legacy;
+                ServerEvent::EndedOnProbe {
+                    error: error.to_string(),
+                }
+            }
+            (error, _) => {
+                if error.is_refusal() {
+                    // It may have been wrong to ask for the older eras only.
+                    self.protocol = protocol_of(&self.setting.shared.definition);
+                }
+                ServerEvent::ConnectFailed {
+                    permanent: error.is_permanent(),
+                    error: error.to_string(),
+                }
+            }
+        }
+    }
+
+    /// Makes a new connection the one that calls go to.
+    async fn take_in(&mut self, link: Link) {
+        let Link {
+            client,
+            child,
+            tools,
+        } = link;
+        let now = Instant::now();
+        self.has_run = true;
+        let tools_changed = client.tools_changed();
+        let connection = Arc::new(Connection::new(client));
+        let mut relist = Relist::new(now);
+        self.judge_list(&mut relist, Ok(tools));
+        self.live = Some(Live {
+            tools_changed,
+            child,
+            connection: Arc::clone(&connection),
+            relist,
+            made_at: now,
+            tried_at: now,
+        });
+        self.setting.shared.connection.store(Some(connection));
+        self.step(ServerEvent::Connected).await;
+    }
+
+    pub(super) fn serves(&self, connection: &Arc<Connection>) -> bool {
+        self.live
+            .as_ref()
+            .is_some_and(|live| Arc::ptr_eq(&live.connection, connection))
+    }
+
+    pub(super) async fn disconnect(&mut self) {
+        self.setting.shared.connection.store(None);
+        self.under_way.listing = None;
+        self.under_way.trying = None;
+        if let Some(Live {
+            connection, child, ..
+        }) = self.live.take()
+        {
+            let stop = self.setting.stop.clone();
+            // Calls in flight and the close sequence of a process take long; a new connection may start meanwhile.
+            let ending = async move {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = sleep(DRAIN) => {}
+                    () = connection.client.drained() => {}
+                }
+                connection.client.end().await;
+                if let Some(child) = child {
+                    child.end().await;
+                }
+            };
+            if self.setting.stop.is_cancelled() {
+                ending.await;
+            } else {
+                self.setting.context.tasks.spawn(ending);
+            }
+            self.publish();
+        }
+    }
+}

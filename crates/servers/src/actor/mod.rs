@@ -1,0 +1,368 @@
+//! The actor of one server: performs what `state::step` decides and feeds the results back.
+
+mod connecting;
+mod listing;
+mod resting;
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use genlock_mcp::client::{CallError, ListError, Protocol};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cache::SchemaCache,
+    link::{Link, LinkContext, LinkError, protocol_of},
+    process::Child,
+    quiet::Quiet,
+    relist::Relist,
+    server::{Command, Connection, Shared},
+    starts::Urgency,
+    state::{ServerEffect, ServerEvent, ServerState},
+    tools::ToolSet,
+};
+
+/// How long the calls in flight on a connection that was replaced may go on.
+const DRAIN: Duration = Duration::from_secs(300);
+/// How long a server may take to show that it is there.
+const KEEPALIVE_WAIT: Duration = Duration::from_secs(10);
+
+/// How the actor reads the wall clock and takes chances; passed in, so that a test decides both.
+#[derive(Clone)]
+pub(crate) struct Nature {
+    pub(crate) clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    pub(crate) chance: Arc<dyn Fn() -> f64 + Send + Sync>,
+}
+
+/// What an actor is made with.
+pub(crate) struct Setting {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) context: LinkContext,
+    pub(crate) cache: Option<SchemaCache>,
+    pub(crate) nature: Nature,
+    pub(crate) stop: CancellationToken,
+}
+
+pub(crate) struct Actor {
+    setting: Setting,
+    commands: mpsc::Receiver<Command>,
+    state: ServerState,
+    since: SystemTime,
+    starts: u64,
+    last_error: Option<String>,
+    /// Which era is asked for; narrowed once the server has ended itself on the question.
+    protocol: Protocol,
+    /// Whether it was ever connected.
+    has_run: bool,
+    live: Option<Live>,
+    under_way: UnderWay,
+}
+
+/// The connection that serves.
+struct Live {
+    connection: Arc<Connection>,
+    child: Option<Child>,
+    tools_changed: watch::Receiver<u64>,
+    relist: Relist,
+    made_at: Instant,
+    tried_at: Instant,
+}
+
+/// What the actor waits for.
+#[derive(Default)]
+struct UnderWay {
+    connecting: Option<Task<Result<Link, LinkError>>>,
+    listing: Option<Task<Result<Arc<ToolSet>, ListError>>>,
+    /// A try whether the server is there, and when it began.
+    trying: Option<Task<(Instant, Result<(), CallError>)>>,
+}
+
+type Task<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What the actor woke up for.
+enum Woken {
+    Stopped,
+    Due,
+    Connected(Box<Result<Link, LinkError>>),
+    Ended,
+    Announced,
+    ListingDue,
+    Listed(Result<Arc<ToolSet>, ListError>),
+    Quiet(Quiet),
+    Tried(Instant, Result<(), CallError>),
+    Asked(Command),
+}
+
+impl Actor {
+    pub(crate) fn new(setting: Setting, commands: mpsc::Receiver<Command>) -> Self {
+        Self {
+            since: (setting.nature.clock)(),
+            protocol: protocol_of(&setting.shared.definition),
+            setting,
+            commands,
+            state: ServerState::Closed,
+            starts: 0,
+            last_error: None,
+            has_run: false,
+            live: None,
+            under_way: UnderWay::default(),
+        }
+    }
+
+    /// Runs until the server is closed and everything behind it has ended.
+    pub(crate) async fn run(mut self) {
+        let (state, effects) = self.setting.shared.begins_as();
+        self.enter(state);
+        self.perform(effects, Urgency::Background).await;
+        while self.state != ServerState::Closed {
+            match self.wake().await {
+                Woken::Stopped => self.step(ServerEvent::Close).await,
+                Woken::Due => self.step(ServerEvent::Due).await,
+                Woken::Connected(result) => {
+                    self.under_way.connecting = None;
+                    self.take_attempt(*result).await;
+                }
+                Woken::Ended => self.step(lost("the connection ended")).await,
+                Woken::Announced => {
+                    if let Some(live) = &mut self.live {
+                        live.relist.announced(Instant::now());
+                    }
+                }
+                Woken::ListingDue => self.list_again(),
+                Woken::Listed(listed) => {
+                    self.under_way.listing = None;
+                    self.take_list(listed);
+                }
+                Woken::Quiet(Quiet::Look) => {}
+                Woken::Quiet(Quiet::Try) => self.try_connection(),
+                Woken::Quiet(Quiet::Stop) => self.stop_idle().await,
+                Woken::Tried(began_at, result) => {
+                    self.under_way.trying = None;
+                    self.take_try(began_at, result).await;
+                }
+                Woken::Asked(command) => self.obey(command).await,
+            }
+            self.follow_configuration().await;
+        }
+        // Whoever takes the configuration's server up again must not find one that has ended.
+        self.setting.stop.cancel();
+    }
+
+    async fn wake(&mut self) -> Woken {
+        let due = self.state.due_at();
+        let quiet = self.quiet();
+        let listing_due = match (&self.live, &self.under_way.listing) {
+            (Some(live), None) => live.relist.due_at(),
+            (Some(_) | None, _) => None,
+        };
+        let UnderWay {
+            connecting,
+            listing,
+            trying,
+        } = &mut self.under_way;
+        let (live, changes) = match &mut self.live {
+            Some(Live {
+                connection,
+                child,
+                tools_changed,
+                ..
+            }) => (Some((&*connection, child.as_ref())), Some(tools_changed)),
+            None => (None, None),
+        };
+        tokio::select! {
+            biased;
+            () = self.setting.stop.cancelled() => Woken::Stopped,
+            result = on(connecting) => Woken::Connected(Box::new(result)),
+            () = ended(live) => Woken::Ended,
+            Some(command) = self.commands.recv() => Woken::Asked(command),
+            result = on(listing) => Woken::Listed(result),
+            (began_at, result) = on(trying) => Woken::Tried(began_at, result),
+            () = changed(changes) => Woken::Announced,
+            () = come(listing_due) => Woken::ListingDue,
+            () = come(due) => Woken::Due,
+            () = come(quiet.map(|(at, _)| at)) => {
+                Woken::Quiet(quiet.map_or(Quiet::Look, |(_, what)| what))
+            }
+        }
+    }
+
+    async fn obey(&mut self, command: Command) {
+        match command {
+            Command::Use => self.step(ServerEvent::Use).await,
+            Command::Renew(old) => {
+                // Others may have asked for the same: then there is a new one, or none, by now.
+                if self.serves(&old) {
+                    // A pipe that has ended is a lost one, however long it lasted; only a session can expire.
+                    let event = match old.client.is_closed() {
+                        true => lost("the connection ended"),
+                        false => ServerEvent::Expired,
+                    };
+                    self.step(event).await;
+                }
+                self.step(ServerEvent::Use).await;
+            }
+            Command::Ask(event, done) => {
+                self.step(event).await;
+                // Who asked may have gone.
+                let _ = done.send(());
+            }
+            Command::Look => {}
+        }
+    }
+
+    /// Begins to drain once no configuration has the server any more, and serves on where one has it again.
+    async fn follow_configuration(&mut self) {
+        let retired = self.setting.shared.is_retired();
+        match &self.state {
+            ServerState::Ready(_) if retired => self.step(ServerEvent::Retire).await,
+            ServerState::Draining(_) if !retired => self.step(ServerEvent::Keep).await,
+            ServerState::Disabled
+            | ServerState::Lazy(_)
+            | ServerState::Connecting(_)
+            | ServerState::Ready(_)
+            | ServerState::Reconnecting(_)
+            | ServerState::Cooldown(_)
+            | ServerState::Parked(_)
+            | ServerState::Probing(_)
+            | ServerState::Draining(_)
+            | ServerState::Closed => {}
+        }
+    }
+
+    async fn step(&mut self, event: ServerEvent) {
+        if let ServerEvent::ConnectFailed { error, .. }
+        | ServerEvent::EndedOnProbe { error }
+        | ServerEvent::Lost { error } = &event
+        {
+            self.last_error = Some(error.clone());
+        }
+        let asked = matches!(
+            event,
+            ServerEvent::Use | ServerEvent::Probe | ServerEvent::Restart
+        );
+        let urgency = match asked {
+            true => Urgency::Asked,
+            false => Urgency::Background,
+        };
+        let effects = self.next(event);
+        self.perform(effects, urgency).await;
+    }
+
+    /// Takes a step and makes its state the current one; the effects are still to be performed.
+    fn next(&mut self, event: ServerEvent) -> Vec<ServerEffect> {
+        let state = std::mem::replace(&mut self.state, ServerState::Closed);
+        let (state, effects) = state.step(event, Instant::now(), (self.setting.nature.chance)());
+        self.enter(state);
+        effects
+    }
+
+    /// Makes a state the current one: logs the edge and tells the watchers.
+    fn enter(&mut self, state: ServerState) {
+        let before = self.setting.shared.snapshot.borrow().state;
+        self.state = state;
+        let to = self.state.word();
+        if before != to {
+            self.since = (self.setting.nature.clock)();
+            let server = self.setting.shared.definition.name.as_str();
+            match self.state.error() {
+                Some(reason) => {
+                    tracing::warn!(server, from = before, to, reason, "server state");
+                }
+                None => tracing::info!(server, from = before, to, "server state"),
+            }
+        }
+        if self.state.up().is_none() {
+            self.setting.shared.connection.store(None);
+        }
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let shared = &self.setting.shared;
+        let tools = shared.tools.borrow().clone();
+        let connection = shared.connection.load();
+        let now = Instant::now();
+        let retry_at = self
+            .state
+            .due_at()
+            .map(|due| (self.setting.nature.clock)() + due.saturating_duration_since(now));
+        shared.snapshot.send_modify(|snapshot| {
+            snapshot.state = self.state.word();
+            snapshot.ready = self.state.is_ready();
+            snapshot.since = self.since;
+            snapshot.reason = self.state.error().map(str::to_owned);
+            snapshot.retry_at = retry_at;
+            snapshot.last_error.clone_from(&self.last_error);
+            snapshot.listed = tools.is_some();
+            snapshot.tools = tools.as_ref().map_or(0, |tools| tools.len());
+            snapshot.left_out = tools
+                .map(|tools| tools.left_out.clone())
+                .unwrap_or_default();
+            let client = connection.as_ref().map(|connection| &connection.client);
+            snapshot.protocol = client.map(|client| client.peer().version.as_str());
+            let child = self.live.as_ref().and_then(|live| live.child.as_ref());
+            snapshot.pid = child.and_then(Child::pid);
+            snapshot.rung = child.map(|child| child.rung().number());
+            snapshot.restarts = self.starts.saturating_sub(1);
+        });
+    }
+
+    async fn perform(&mut self, effects: Vec<ServerEffect>, urgency: Urgency) {
+        for effect in effects {
+            match effect {
+                ServerEffect::Connect => self.connect(urgency),
+                ServerEffect::Abandon => self.under_way.connecting = None,
+                ServerEffect::Disconnect => self.disconnect().await,
+            }
+        }
+    }
+}
+
+fn lost(error: &str) -> ServerEvent {
+    ServerEvent::Lost {
+        error: error.to_owned(),
+    }
+}
+
+/// Completes when the connection or the process behind it has ended.
+async fn ended(live: Option<(&Arc<Connection>, Option<&Child>)>) {
+    match live {
+        Some((connection, Some(child))) => tokio::select! {
+            () = connection.client.closed() => {}
+            () = child.ended() => {}
+        },
+        Some((connection, None)) => connection.client.closed().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn come(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn on<T>(task: &mut Option<Task<T>>) -> T {
+    match task {
+        Some(task) => task.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn changed(changes: Option<&mut watch::Receiver<u64>>) {
+    let gone = match changes {
+        Some(changes) => changes.changed().await.is_err(),
+        None => true,
+    };
+    if gone {
+        std::future::pending::<()>().await;
+    }
+}
