@@ -20,6 +20,7 @@ mod contain;
 mod embed;
 mod eras;
 mod faults;
+mod life;
 mod names;
 mod pages;
 mod progress;

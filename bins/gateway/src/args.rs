@@ -60,6 +60,11 @@ pub(crate) enum Command {
     Schema,
     /// Shows the running gateway and its servers.
     Status,
+    /// Lists the servers with their states, or asks something of one.
+    Servers {
+        #[command(subcommand)]
+        command: Option<ServersCommand>,
+    },
     /// Starts every server once and keeps its list of tools, so that lists are complete from the first moment on.
     Warm(WarmArgs),
     /// Prints what to paste into a client's config.
@@ -121,6 +126,28 @@ pub(crate) enum GenerationsCommand {
         /// The earlier generation.
         number: u64,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServersCommand {
+    /// Tries now to connect a server that waits: a parked or cooling one, or a lazy one. Exit code 69 where it fails.
+    Probe(ServerArgs),
+    /// Makes a new connection, and a new process where there is one. Exit code 69 where it fails.
+    Restart(ServerArgs),
+    /// Prints the last lines that a server wrote to its standard error, private values masked.
+    Logs {
+        /// The server.
+        name: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServerArgs {
+    /// The server.
+    pub(crate) name: String,
+    /// How long to wait for what becomes of the attempt, such as `10` or `1m`.
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) wait: Option<Duration>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -4,6 +4,7 @@ mod check;
 mod client_config;
 mod configuration;
 mod serve;
+mod servers;
 mod status;
 mod warm;
 
@@ -31,6 +32,7 @@ pub(crate) fn run(
         Command::ClientConfig(args) => client_config::run(&place, &args),
         Command::Serve(args) => run_to_the_end(serve::run(&place, args, &host)),
         Command::Status => run_to_the_end(status::run(&place)),
+        Command::Servers { command } => run_to_the_end(servers::run(&place, command)),
         Command::Reload(args) => run_to_the_end(configuration::reload(&place, args)),
         Command::Generations(command) => {
             run_to_the_end(configuration::generations(&place, command))

@@ -21,7 +21,6 @@ use crate::{
     cache::SchemaCache,
     link::{Link, LinkContext, LinkError, protocol_of},
     process::Child,
-    quiet::Quiet,
     relist::Relist,
     server::{Command, Connection, Shared},
     starts::Urgency,
@@ -95,7 +94,7 @@ enum Woken {
     Announced,
     ListingDue,
     Listed(Result<Arc<ToolSet>, ListError>),
-    Quiet(Quiet),
+    QuietDue,
     Tried(Instant, Result<(), CallError>),
     Asked(Command),
 }
@@ -140,9 +139,7 @@ impl Actor {
                     self.under_way.listing = None;
                     self.take_list(listed);
                 }
-                Woken::Quiet(Quiet::Look) => {}
-                Woken::Quiet(Quiet::Try) => self.try_connection(),
-                Woken::Quiet(Quiet::Stop) => self.stop_idle().await,
+                Woken::QuietDue => self.take_quiet().await,
                 Woken::Tried(began_at, result) => {
                     self.under_way.trying = None;
                     self.take_try(began_at, result).await;
@@ -157,7 +154,7 @@ impl Actor {
 
     async fn wake(&mut self) -> Woken {
         let due = self.state.due_at();
-        let quiet = self.quiet();
+        let quiet_due = self.quiet().map(|(at, _)| at);
         let listing_due = match (&self.live, &self.under_way.listing) {
             (Some(live), None) => live.relist.due_at(),
             (Some(_) | None, _) => None,
@@ -187,9 +184,7 @@ impl Actor {
             () = changed(changes) => Woken::Announced,
             () = come(listing_due) => Woken::ListingDue,
             () = come(due) => Woken::Due,
-            () = come(quiet.map(|(at, _)| at)) => {
-                Woken::Quiet(quiet.map_or(Quiet::Look, |(_, what)| what))
-            }
+            () = come(quiet_due) => Woken::QuietDue,
         }
     }
 

@@ -34,8 +34,20 @@ impl Actor {
         )
     }
 
+    /// Does what is due, looked at anew: calls may have come since the time was set.
+    pub(super) async fn take_quiet(&mut self) {
+        match self.quiet() {
+            Some((at, what)) if at <= Instant::now() => match what {
+                Quiet::Stop => self.stop_idle().await,
+                Quiet::Try => self.try_connection(),
+                Quiet::Look => {}
+            },
+            Some(_) | None => {}
+        }
+    }
+
     /// Stops the server, unless a call begins at this very moment.
-    pub(super) async fn stop_idle(&mut self) {
+    async fn stop_idle(&mut self) {
         let shared = &self.setting.shared;
         let connection = shared.connection.swap(None);
         // Whoever comes after this finds no connection; whoever came before is counted.
@@ -49,7 +61,7 @@ impl Actor {
         self.step(ServerEvent::Idle).await;
     }
 
-    pub(super) fn try_connection(&mut self) {
+    fn try_connection(&mut self) {
         let Some(live) = &self.live else { return };
         let connection = Arc::clone(&live.connection);
         self.under_way.trying = Some(Box::pin(async move {

@@ -87,6 +87,9 @@ pub(crate) struct Flags {
     /// Ends with code 3 once N tool calls are answered.
     #[arg(long, value_name = "N")]
     pub(crate) crash_after: Option<u64>,
+    /// Ends once it has answered a request of this method; may be given several times.
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) exit_on: Vec<String>,
     /// Ends with this code before it reads anything.
     #[arg(long, value_name = "CODE")]
     pub(crate) exit_at_start: Option<u8>,

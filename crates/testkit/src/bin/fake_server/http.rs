@@ -91,6 +91,9 @@ impl Shared {
         if let Some(code) = self.server.flags.http_status {
             return html(code);
         }
+        if self.server.flags.switched("fail_http") {
+            return html(503);
+        }
         if let Some(refusal) = refuse_types(request.headers()) {
             return refusal;
         }

@@ -187,6 +187,9 @@ fn answer(
     if method == "tools/call" {
         steps.push(Step::CallAnswered);
     }
+    if server.flags.exit_on.iter().any(|name| name == method) {
+        steps.push(Step::Leave);
+    }
     Script {
         id: Some(id.to_owned()),
         status,

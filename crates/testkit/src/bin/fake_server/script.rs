@@ -40,6 +40,8 @@ pub(crate) enum Step {
     /// Waits for ever.
     Hang,
     Exit(u8),
+    /// Ends once what was sent before is written.
+    Leave,
 }
 
 /// What a message leads to.
@@ -180,6 +182,7 @@ async fn perform(server: &Server, steps: Vec<Step>, out: &Sender<Outgoing>) {
             }
             Step::Hang => std::future::pending().await,
             Step::Exit(code) => crate::life::end(code),
+            Step::Leave => drop(out.send(Outgoing::Exit(0)).await),
         }
     }
 }

@@ -90,7 +90,11 @@ pub(crate) fn list(request: &Request<'_>) -> Result<Reply, RpcError> {
     if server.flags.switched("fail_list") {
         return Err(RpcError::new(-32603, "this listing is made to fail"));
     }
-    let all = definitions(server);
+    let all = if server.flags.switched("no_tools") {
+        Vec::new()
+    } else {
+        definitions(server)
+    };
     let start = match request.params.cursor.as_deref() {
         None => 0,
         Some(cursor) => {
