@@ -123,7 +123,7 @@ impl Control {
 
     async fn answer(&self, request: Request) -> Response {
         let result = match request.method.as_str() {
-            "status" => Ok(self.status.gateway()),
+            "status" => Ok(self.status.gateway().await),
             method if method.starts_with("server.") => {
                 server_methods::answer(&self.status, method, &request.params).await
             }

@@ -601,7 +601,7 @@ mod tests {
 
         // Held as long as a reload takes, which may be long: to read the file, or to commit.
         let under_way = reloader.head.lock().await;
-        let shown = status.gateway();
+        let shown = status.gateway().await;
         let list = timeout_at(Instant::now() + WAIT, reloader.list(None, LIST)).await;
         drop(under_way);
 

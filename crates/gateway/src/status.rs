@@ -33,7 +33,7 @@ impl Status {
     }
 
     /// Returns how the gateway is now.
-    pub(crate) fn gateway(&self) -> Value {
+    pub(crate) async fn gateway(&self) -> Value {
         let servers = self.front.servers();
         let snapshots: Vec<_> = servers.iter().map(|server| server.snapshot()).collect();
         let draining: Vec<_> = self
@@ -72,7 +72,7 @@ impl Status {
         Router::new()
             .route(
                 "/api/status",
-                get(|State(status): State<Self>| async move { Json(status.gateway()) }),
+                get(|State(status): State<Self>| async move { Json(status.gateway().await) }),
             )
             .route(
                 "/api/servers",
