@@ -21,6 +21,7 @@ mod payload;
 mod ports;
 mod refusal;
 mod waiting;
+pub mod worker;
 
 pub use self::{
     actor::{Moved, SessionView, Transition},
