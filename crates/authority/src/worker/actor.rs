@@ -22,8 +22,9 @@ use super::{
 const HEARD: usize = 64;
 /// How many lines wait to be written; a worker that lets more gather does not read.
 const LINES: usize = 512;
-/// How many frames a worker may send from one heartbeat to the next.
-const FLOOD: u64 = 20_000;
+/// How many frames a worker may send in a second, and from one heartbeat to the next where that is less.
+const FLOOD: u32 = 4_000;
+const LEAST_FLOOD: f64 = 1_000.0;
 /// How long is waited for the one of both ends of a worker, its pipe's and its process's, that comes second.
 const SECOND_END: Duration = Duration::from_secs(1);
 
@@ -73,7 +74,9 @@ struct Watch {
     /// What is waited for, and since when.
     waiting: (Option<Wait>, Instant),
     heard_at: Instant,
-    heard: u64,
+    heard: u32,
+    /// How many frames may come from one heartbeat to the next.
+    flood: u32,
     closed: bool,
     exited: Option<ExitStatus>,
     /// When the worker counts as gone, since one of both ends came.
@@ -151,7 +154,7 @@ impl Actor {
     ) -> WorkerEnd {
         let mut beat = interval(self.limits.heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut watch = Watch::new();
+        let mut watch = Watch::new(self.limits.heartbeat);
         loop {
             while let Some(input) = self.inputs.pop_front() {
                 for effect in self.machine.step(input) {
@@ -291,12 +294,15 @@ async fn until(at: Option<Instant>) {
 // === impl Watch ===
 
 impl Watch {
-    fn new() -> Self {
+    fn new(heartbeat: Duration) -> Self {
         let now = Instant::now();
+        // A cast of a float that is too large is the largest number.
+        let flood = (heartbeat.as_secs_f64() * f64::from(FLOOD)).max(LEAST_FLOOD) as u32;
         Self {
             waiting: (None, now),
             heard_at: now,
             heard: 0,
+            flood,
             closed: false,
             exited: None,
             gone_at: None,
@@ -318,9 +324,9 @@ impl Watch {
 
     fn heard(&mut self, heard: Option<Heard>) -> Option<Input> {
         self.heard_at = Instant::now();
-        self.heard += 1;
+        self.heard = self.heard.saturating_add(1);
         match heard {
-            Some(Heard::Frame(_)) if self.heard > FLOOD => {
+            Some(Heard::Frame(_)) if self.heard > self.flood => {
                 Some(Input::Gone(Loss::Lied("more than anybody can read")))
             }
             Some(Heard::Frame(frame)) => Some(Input::Frame(frame)),

@@ -1,6 +1,6 @@
 //! What callers hold: [`Workers`], [`Worker`] and [`Turn`].
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use genlock_frames::{ExecutionId, Pid, ServerView};
 use tokio::{
@@ -49,10 +49,9 @@ pub struct Limits {
 }
 
 /// Starts workers. A clone shares them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Workers(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     program: PathBuf,
     host: BTreeMap<String, String>,
@@ -77,6 +76,15 @@ struct Held {
     end: watch::Receiver<Option<WorkerEnd>>,
     /// Keeps the thread that the worker was started from.
     _workers: Workers,
+}
+
+impl fmt::Debug for Workers {
+    /// Shows no variable: their values may be private.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers")
+            .field("program", &self.0.program)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A turn that was given to a worker. Dropped before its end, it stops the worker: nobody would store what came of it.

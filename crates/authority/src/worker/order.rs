@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use camino::Utf8PathBuf;
-use genlock_config::{PrivateValues, ServerName};
+use genlock_config::{PrivateValues, ProfileId, ServerName};
 use genlock_frames::{
     Bootstrap, Epoch, ExecutionId, ExecutionSecret, Policy, PolicySeq, PrivateValue,
     SelectedServer, SessionId,
@@ -18,11 +18,13 @@ use tokio::time::Instant;
 use super::{error::Loss, process::Identity};
 
 /// The sections of a config that a worker has a use for; it gets no other, and no private value of any other.
-const SECTIONS: [&str; 3] = ["profile", "execution", "interceptors"];
+const SECTIONS: [&str; 2] = ["execution", "interceptors"];
 
 /// What a worker is started for: one session under one policy.
 #[derive(Clone)]
 pub struct WorkerOrder {
+    /// The profile that runs, whatever profile the config names.
+    pub profile: ProfileId,
     /// The session.
     pub session: SessionId,
     /// The number of its policy.
@@ -161,11 +163,11 @@ impl WorkerOrder {
     ) -> Result<Bootstrap, serde_json::Error> {
         let (form, private) = self.generation.config.split();
         let selected = &self.selection.servers;
-        let form = reduced(form.as_json(), selected);
+        let form = reduced(form.as_json(), &self.profile, selected);
         let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Ok(Bootstrap {
             version,
-            profile_id: self.generation.config.profile.as_str().to_owned(),
+            profile_id: self.profile.as_str().to_owned(),
             session_id: self.session.clone(),
             generation: self.generation.number.get(),
             policy_seq: self.policy_seq,
@@ -221,8 +223,9 @@ impl fmt::Debug for TurnOrder {
 }
 
 /// Leaves what a worker needs of a config: the selected servers, and the sections it has a use for.
-fn reduced(form: &Value, selected: &BTreeSet<String>) -> Value {
+fn reduced(form: &Value, profile: &ProfileId, selected: &BTreeSet<String>) -> Value {
     let mut kept = Map::new();
+    kept.insert("profile".to_owned(), profile.as_str().into());
     for section in SECTIONS {
         if let Some(value) = form.get(section) {
             kept.insert(section.to_owned(), value.clone());
