@@ -1,9 +1,14 @@
 //! Where the gateway's files are: what the arguments say, else what the environment says, else the usual places.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 use anyhow::anyhow;
 use camino::{Utf8Path, Utf8PathBuf};
+use genlock_authority::worker::{Candidates, find_worker};
 use genlock_config::{Config, Finding, LoadError, Loaded, Severity, Sources, Variables};
 
 use genlock_gateway::ConfigSource;
@@ -101,6 +106,18 @@ impl Place {
         }
     }
 
+    /// Returns the program that runs the turns of sessions, where it is found.
+    pub(crate) fn worker(&self) -> Option<PathBuf> {
+        let own = std::env::current_exe().ok();
+        let get = |name| self.environment.get(name).map(String::as_str);
+        let candidates = Candidates {
+            beside: own.as_deref(),
+            named: get("GENLOCK_WORKER_BIN"),
+            path: get("PATH"),
+        };
+        find_worker(&candidates, is_program)
+    }
+
     /// Returns what `${…}` may read: the environment, and files below the directories for secrets.
     fn sources(&self) -> Sources {
         let variables: Variables = self.environment.clone().into_iter().collect();
@@ -164,4 +181,10 @@ pub(crate) fn remedy(path: &Utf8Path, error: &LoadError) -> String {
         LoadError::NotUtf8 { .. } => "save it as UTF-8".to_owned(),
         LoadError::Invalid(_) => "`genlock check` lists every finding".to_owned(),
     }
+}
+
+/// Tells whether a path leads to a file that can be executed.
+fn is_program(path: &Path) -> bool {
+    let metadata = std::fs::metadata(path);
+    metadata.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }

@@ -174,6 +174,17 @@ impl Authority {
         self.core.tasks.wait().await;
     }
 
+    /// Ends everything at once: turns that run are `unknown`, queued ones stay queued.
+    ///
+    /// # Cancel safety
+    /// May be called again.
+    pub async fn abort(&self) {
+        self.core.draining.cancel();
+        self.core.aborted.cancel();
+        self.core.tasks.close();
+        self.core.tasks.wait().await;
+    }
+
     // === sessions ===
 
     /// Creates a session under `head`; the same request of the same caller gives the same session.

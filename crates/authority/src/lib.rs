@@ -16,6 +16,7 @@
 mod actor;
 mod authority;
 mod execution;
+mod managed;
 mod outcome;
 mod payload;
 mod ports;
@@ -26,6 +27,7 @@ pub mod worker;
 pub use self::{
     actor::{Moved, SessionView, Transition},
     authority::{Authority, Caller, NewSessionRequest, Parts, Submission},
+    managed::ManagedWorkers,
     outcome::{ReloadFacts, ReloadOutcome, SessionPart, reload_outcome},
     payload::{Call, InvalidPayload, Payload},
     ports::{

@@ -34,6 +34,9 @@ pub enum BootError {
     /// The first generation cannot be committed.
     #[error("commit the generation")]
     Commit(#[source] CommitError),
+    /// The sessions cannot be taken over.
+    #[error("take over the sessions")]
+    Sessions(#[source] genlock_authority::Refusal),
     /// The last good generation cannot be put in force again.
     #[error("restore generation {number}")]
     Restore {
@@ -52,6 +55,7 @@ impl BootError {
             Self::Refused(refusal) => refusal.code(),
             Self::History(error) => error.code(),
             Self::Commit(error) => error.code(),
+            Self::Sessions(refusal) => refusal.code(),
             Self::Restore { .. } => "storage_unavailable",
         }
     }
@@ -60,7 +64,11 @@ impl BootError {
     pub fn findings(&self) -> &[Finding] {
         match self {
             Self::Invalid(error) => error.findings(),
-            Self::Refused(_) | Self::History(_) | Self::Commit(_) | Self::Restore { .. } => &[],
+            Self::Refused(_)
+            | Self::History(_)
+            | Self::Commit(_)
+            | Self::Sessions(_)
+            | Self::Restore { .. } => &[],
         }
     }
 }

@@ -1,17 +1,14 @@
 //! The control socket: newline-delimited JSON-RPC for the owner of the state directory, and the way on which
 //! `genlock serve --stdio` attaches an MCP client to a running gateway.
 
-use std::{io, time::Duration};
+use std::io;
 
 use bytes::Bytes;
 use camino::Utf8Path;
 use genlock_mcp::{
-    Message, Outcome, RawJson, RawObject, Request, Response, RpcError,
-    error::code,
+    Message, Outcome, RawJson, RawObject, Request, Response,
     lines::{Line, LineReader},
 };
-use genlock_policy::{Actor, Cause, GenerationNumber};
-use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
@@ -21,12 +18,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
-    api,
-    reload::{LIST, ReloadRequest, Reloader},
-    server_methods,
-    status::Status,
-};
+use crate::methods::{Methods, Peer};
 
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
 
@@ -44,7 +36,7 @@ pub(crate) fn bind(path: &Utf8Path) -> io::Result<UnixListener> {
 /// What a control connection works on.
 #[derive(Clone)]
 pub(crate) struct Control {
-    pub(crate) status: Status,
+    pub(crate) methods: Methods,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
@@ -88,7 +80,7 @@ impl Control {
                 Ok(Message::Request(request)) if request.method == "mcp.attach" => {
                     return self.attach(request, lines, writer).await;
                 }
-                Ok(Message::Request(request)) => self.answer(request).await,
+                Ok(Message::Request(request)) => self.methods.answer(Peer::Owner, request).await,
                 Ok(Message::Notification(_) | Message::Response(_)) => continue,
                 Err(error) => {
                     Response::error(error.id.clone().unwrap_or(RawJson::NULL), &error.to_rpc())
@@ -114,101 +106,13 @@ impl Control {
         {
             let (read_already, reader) = lines.into_inner();
             let reader = io::Cursor::new(read_already).chain(reader);
-            self.status
+            self.methods
+                .status
                 .front
                 .serve_pipe(reader, writer, self.stop.clone())
                 .await;
         }
     }
-
-    async fn answer(&self, request: Request) -> Response {
-        let result = match request.method.as_str() {
-            "status" => Ok(self.status.gateway().await),
-            method if method.starts_with("server.") => {
-                server_methods::answer(&self.status, method, &request.params).await
-            }
-            method => match &self.status.reloader {
-                Some(reloader) => configuration(reloader, method, &request.params).await,
-                None => Err(RpcError::method_not_found(method)),
-            },
-        };
-        match result {
-            Ok(value) => Response::result(request.id, RawJson::encode(&value)),
-            Err(error) => Response::error(request.id, &error),
-        }
-    }
-}
-
-/// Answers the methods of configuration. The peer was found to be the owner of the state directory.
-async fn configuration(
-    reloader: &Reloader,
-    method: &str,
-    params: &RawObject,
-) -> Result<Value, RpcError> {
-    let number = |name: &str| {
-        let number = params.get(name).and_then(|raw| raw.decode::<u64>().ok());
-        number.and_then(GenerationNumber::new).ok_or_else(|| {
-            refusal(
-                "invalid_params",
-                &format!("`{name}` must be the number of a generation"),
-            )
-        })
-    };
-    let flag = |name: &str| {
-        params
-            .get(name)
-            .is_some_and(|flag| flag.as_bytes() == b"true")
-    };
-    let request = |cause| {
-        let mut request = ReloadRequest::new(cause, owner());
-        request.dry_run = flag("dry_run");
-        request.confirm_mass_removal = flag("confirm_mass_removal");
-        if params.get("if_generation").is_some() {
-            request.expected = Some(number("if_generation")?);
-        }
-        if let Some(seconds) = params
-            .get("wait_s")
-            .and_then(|raw| raw.decode::<f64>().ok())
-        {
-            request.wait = Duration::try_from_secs_f64(seconds.min(600.0))
-                .map_err(|_| refusal("invalid_params", "`wait_s` must be a number of seconds"))?;
-        }
-        Ok::<_, RpcError>(request)
-    };
-    let result = match method {
-        "config.reload" => reloader
-            .reload(&request(Cause::Api)?)
-            .await
-            .map(|report| json!(report)),
-        "generation.list" => reloader.list(number("before").ok(), LIST).await,
-        "generation.get" => reloader.shown(number("number")?).await,
-        "generation.diff" => reloader
-            .diff(number("from")?, number("to")?)
-            .await
-            .map(|changes| json!(changes)),
-        "generation.rollback" => {
-            let (number, request) = (number("number")?, request(Cause::Rollback)?);
-            reloader
-                .roll_back(number, &request)
-                .await
-                .map(|report| json!(report))
-        }
-        method => return Err(RpcError::method_not_found(method)),
-    };
-    result.map_err(|error| {
-        RpcError::new(code::GATEWAY, error.to_string())
-            .with_data(&json!({"reason": error.code(), "detail": api::details(&error)}))
-    })
-}
-
-/// The owner of the state directory, who is at the other end of every control connection.
-fn owner() -> Actor {
-    Actor::new(format!("uid:{}", rustix::process::geteuid().as_raw()))
-}
-
-/// Makes the refusal of a control method: its reason is the message, the detail is in the data.
-pub(crate) fn refusal(reason: &str, detail: &str) -> RpcError {
-    RpcError::new(code::GATEWAY, reason).with_data(&json!({"reason": reason, "detail": detail}))
 }
 
 fn is_owner(stream: &UnixStream) -> bool {

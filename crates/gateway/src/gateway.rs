@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    path::PathBuf,
     pin::pin,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -9,6 +10,7 @@ use std::{
 
 use axum::Router;
 use camino::Utf8PathBuf;
+use genlock_authority::{Authority, Parts, worker::Workers};
 use genlock_config::Config;
 use genlock_front::{Entropy, Front};
 use genlock_policy::{Actor, Cause, GenerationNumber};
@@ -31,7 +33,10 @@ use crate::{
     boot::{BootError, boot},
     control::{self, Control},
     demo,
+    methods::Methods,
+    pins::PinnedGenerations,
     reload::{ReloadRequest, Reloader},
+    runners::runners,
     source::ConfigSource,
     state_dir::StateDir,
     status::Status,
@@ -121,6 +126,13 @@ struct Door {
     triggers: mpsc::Sender<Cause>,
 }
 
+/// The sessions of a gateway, and what runs their turns.
+#[derive(Clone)]
+struct Sessions {
+    authority: Authority,
+    workers: Option<Workers>,
+}
+
 /// Asks a gateway for reloads, without waiting for them.
 #[derive(Clone)]
 pub struct ReloadTrigger(mpsc::Sender<Cause>);
@@ -139,6 +151,8 @@ pub struct Gateway {
     pool: Arc<Pool>,
     /// The door for configurations; none where the host commits none.
     reloader: Option<Door>,
+    /// The sessions; none where the host commits no generations.
+    sessions: Option<Sessions>,
     stop: CancellationToken,
     tasks: TaskTracker,
     /// The listeners that are served in the background.
@@ -206,6 +220,7 @@ impl Assembly<'_> {
             front,
             pool,
             reloader: None,
+            sessions: None,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             listeners: TaskTracker::new(),
@@ -223,6 +238,8 @@ pub struct Home<'a> {
     pub environment: Vec<(String, String)>,
     /// Whether to refuse to start where the configuration is not valid, instead of serving the last good generation.
     pub strict_boot: bool,
+    /// The program that runs the turns of sessions, `genlock-worker`; without it turns fail.
+    pub worker: Option<PathBuf>,
 }
 
 /// Starts the demo server in a thread of work of its own and returns the other end of its pipe.
@@ -233,6 +250,40 @@ fn in_process_demo(clock: &demo::Clock) -> tokio::io::DuplexStream {
     // It ends when the other end of the pipe does.
     TaskTracker::new().spawn(serving);
     ours
+}
+
+impl Sessions {
+    /// Takes over the sessions of the profile.
+    async fn start(
+        reloader: &Arc<Reloader>,
+        worker: Option<PathBuf>,
+        environment: Vec<(String, String)>,
+        host: &Host,
+    ) -> Result<Self, BootError> {
+        let (store, profile, epoch) = reloader.history().authority();
+        let (runners, workers) = runners(worker, environment, &profile, epoch);
+        let events = reloader.events().clone();
+        let authority = Authority::start(Parts {
+            store,
+            profile,
+            epoch,
+            generations: Arc::new(PinnedGenerations(Arc::clone(reloader))),
+            runners,
+            clock: Arc::clone(&host.clock),
+            random: Arc::clone(&host.entropy),
+            events: Arc::new(move |kind, data| events.tell(kind, data)),
+        });
+        let authority = authority.await.map_err(BootError::Sessions)?;
+        Ok(Self { authority, workers })
+    }
+
+    /// Ends what still runs; what has not said how it ended is `unknown`.
+    async fn end(&self) {
+        self.authority.abort().await;
+        if let Some(workers) = &self.workers {
+            workers.stop().await;
+        }
+    }
 }
 
 impl Gateway {
@@ -264,7 +315,7 @@ impl Gateway {
         let assembly = Assembly {
             host,
             hidden,
-            environment: home.environment.into_iter().collect(),
+            environment: home.environment.iter().cloned().collect(),
             cache: Some(home.state_dir.schema_cache()),
         };
         let generation = booted.generation;
@@ -280,6 +331,8 @@ impl Gateway {
             generation,
             booted.degraded,
         ));
+        let sessions = Sessions::start(&reloader, home.worker, home.environment, host).await?;
+        gateway.sessions = Some(sessions);
         gateway.reloader = Some(Door { reloader, triggers });
         gateway.work_off_triggers(asked);
         gateway.watch_file(seen);
@@ -351,12 +404,21 @@ impl Gateway {
         }
     }
 
+    fn methods(&self) -> Methods {
+        let authority = self.sessions.as_ref().map(|sessions| &sessions.authority);
+        Methods {
+            status: self.status(),
+            authority: authority.cloned(),
+        }
+    }
+
     /// Returns the routes: `/mcp`, `/health/*`, `/api/*`.
     pub fn router(&self) -> Router {
         let mut own = self.status().routes();
         if let Some(Door { reloader, .. }) = &self.reloader {
             own = own
                 .merge(api::routes(Arc::clone(reloader)))
+                .merge(self.methods().routes())
                 .merge(reloader.events().clone().routes());
         }
         self.front.router().merge(self.front.guarded(own))
@@ -379,7 +441,7 @@ impl Gateway {
     pub fn serve_control(&self, state_dir: &StateDir) -> io::Result<()> {
         let listener = control::bind(&StateDir::control_socket(state_dir.path()))?;
         let control = Control {
-            status: self.status(),
+            methods: self.methods(),
             stop: self.stop.clone(),
             tasks: self.tasks.clone(),
         };
@@ -440,9 +502,19 @@ impl Gateway {
         self.front.drain();
         self.front.end_streams();
         let answered = async { tokio::join!(connections, self.front.pipes_ended()) };
+        let calls = async {
+            tokio::select! {
+                _ = answered => {}
+                () = sleep(drain) => tracing::warn!("calls were still running at the end of the drain"),
+            }
+        };
+        let turns = async {
+            if let Some(sessions) = &self.sessions {
+                sessions.authority.stop(drain).await;
+            }
+        };
         tokio::select! {
-            _ = answered => {}
-            () = sleep(drain) => tracing::warn!("calls were still running at the end of the drain"),
+            _ = async { tokio::join!(calls, turns) } => {}
             () = abort => tracing::warn!("aborted while draining"),
         }
     }
@@ -453,6 +525,7 @@ impl Gateway {
             front: self.front.clone(),
             pool: Arc::clone(&self.pool),
             reloader: self.reloader.clone(),
+            sessions: self.sessions.clone(),
             stop: self.stop.clone(),
             tasks: self.tasks.clone(),
             listeners: self.listeners.clone(),
@@ -500,6 +573,9 @@ impl Gateway {
     /// Ends everything: streams, control connections, servers and their processes.
     pub async fn stop(&self) {
         self.front.drain();
+        if let Some(sessions) = &self.sessions {
+            sessions.end().await;
+        }
         self.stop.cancel();
         let servers = timeout(SERVERS_END, self.pool.stop());
         let (_, ended) = tokio::join!(timeout(SERVERS_END, self.front.stop()), servers);

@@ -1,6 +1,7 @@
 //! [`History`]: the committed generations of one profile, and the key that fingerprints private values.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, OpenOptions},
     io::{self, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
@@ -216,6 +217,16 @@ impl History {
         let overlay = Arc::new(stored_overlay(record)?);
         let generation = generation(record, Arc::new(snapshot), overlay, Arc::new(config));
         Ok((generation, unmatched))
+    }
+
+    /// Returns the generations that open sessions pin.
+    pub(crate) async fn pinned(&self) -> Result<BTreeSet<GenerationNumber>, Fault> {
+        self.store.pinned_generations(&self.profile).await
+    }
+
+    /// Returns what an authority writes with: the store, the profile, and the epoch that was taken when this was opened.
+    pub(crate) fn authority(&self) -> (Arc<dyn Store>, ProfileId, Epoch) {
+        (Arc::clone(&self.store), self.profile.clone(), self.epoch)
     }
 
     /// Closes the store, after the write in progress.

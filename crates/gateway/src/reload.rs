@@ -2,7 +2,7 @@
 //!
 //! Load, compare with the head, commit, publish, reconcile, report; whatever asked for it. One reload runs at a time.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use camino::Utf8Path;
@@ -12,18 +12,22 @@ use genlock_policy::{
     Actor, Cause, Changes, Decision, Generation, GenerationNumber, Plan, SectionChange, Snapshot,
     diff, pending_restart,
 };
-use genlock_servers::{Pool, Reconciled, Server};
+use genlock_servers::{Pool, Reconciled, Server, ServerSnapshot};
 use genlock_store::{CommitError, GenerationRecord};
 use serde_json::{Value, json};
 use tokio::{
-    sync::Mutex,
+    sync::{Mutex, watch},
     time::{Instant, timeout_at},
 };
 
 use crate::{
     events::Events,
     history::{Draft, History, stored_overlay, stored_snapshot},
-    report::{Phases, ReloadError, Report, ServersReport, is_about_the_file, message, refusal},
+    pins::Pins,
+    report::{
+        Phases, ReloadError, Report, ServersReport, Unavailable, is_about_the_file, message,
+        refusal,
+    },
     source::ConfigSource,
 };
 
@@ -78,6 +82,37 @@ pub(crate) struct Reloader {
     in_force: ArcSwap<Generation>,
     /// Why the last reload was refused; told in the status until one is not.
     degraded: parking_lot::Mutex<Option<Value>>,
+    pins: Pins,
+}
+
+/// A configuration that was brought into force, or found to be so already; its servers may still be starting and ending.
+pub(crate) struct Begun {
+    report: Report,
+    began: Instant,
+    /// The servers that were not ready before.
+    not_ready: BTreeSet<String>,
+    /// The servers that it removes.
+    leaving: Vec<Leaving>,
+}
+
+/// What became of the servers of a configuration that was brought into force.
+pub(crate) struct Finished {
+    pub(crate) report: Report,
+    /// New servers that became ready.
+    pub(crate) added: Vec<String>,
+    /// Other servers that were not ready before, or have another definition, and became ready.
+    pub(crate) reconnected: Vec<String>,
+    /// Removed servers of which nothing is left.
+    pub(crate) removed: Vec<String>,
+    /// Removed servers that are not gone yet.
+    pub(crate) pending: Vec<String>,
+}
+
+/// A server that is removed, and that nobody here keeps running.
+struct Leaving {
+    name: String,
+    /// Ends with the last that is left of it.
+    watched: watch::Receiver<ServerSnapshot>,
 }
 
 /// What becomes the next generation, and what changes with it.
@@ -111,9 +146,15 @@ impl Reloader {
             clock,
             booted,
             in_force: ArcSwap::from_pointee(head.clone()),
+            pins: Pins::of(head.clone()),
             head: Mutex::new(head),
             degraded: parking_lot::Mutex::new(degraded),
         }
+    }
+
+    /// Returns the generations that sessions pin.
+    pub(crate) fn pins(&self) -> &Pins {
+        &self.pins
     }
 
     pub(crate) fn history(&self) -> &History {
@@ -149,6 +190,15 @@ impl Reloader {
     /// # Errors
     /// Where it is refused; the generation before stays in force.
     pub(crate) async fn reload(&self, request: &ReloadRequest) -> Result<Report, ReloadError> {
+        let begun = self.begin(request).await?;
+        Ok(self.finish(begun, request.wait).await.report)
+    }
+
+    /// Reads the file and puts it in force, without waiting for the servers that this starts.
+    ///
+    /// # Errors
+    /// Where it is refused; the generation before stays in force.
+    pub(crate) async fn begin(&self, request: &ReloadRequest) -> Result<Begun, ReloadError> {
         let began = Instant::now();
         let mut head = self.head.lock().await;
         let loading = Instant::now();
@@ -174,7 +224,7 @@ impl Reloader {
         };
         drop(head);
         self.tell(request, &outcome);
-        self.finish(outcome, request, began).await
+        outcome
     }
 
     /// Commits the content of an earlier generation as a new one.
@@ -197,11 +247,11 @@ impl Reloader {
         };
         drop(head);
         self.tell(request, &outcome);
-        self.finish(outcome, request, began).await
+        Ok(self.finish(outcome?, request.wait).await.report)
     }
 
     /// Reads the file where blocking is allowed: it may take long on some mounts.
-    async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&ConfigSource) -> T + Send + 'static,
     ) -> T {
@@ -245,7 +295,7 @@ impl Reloader {
         candidate: Candidate,
         request: &ReloadRequest,
         began: Instant,
-    ) -> Result<Report, ReloadError> {
+    ) -> Result<Begun, ReloadError> {
         if let Some(expected) = request.expected.filter(|expected| *expected != head.number) {
             return Err(ReloadError::Conflict {
                 expected,
@@ -275,6 +325,9 @@ impl Reloader {
             phases: Phases::default(),
         };
         let decision = plan.decide();
+        let not_ready = unavailable(self).into_iter().map(|server| server.name);
+        let not_ready: BTreeSet<String> = not_ready.collect();
+        let mut leaving = Vec::new();
         report.phases.load_ms = fraction_ms(candidate.loading);
         report.phases.plan_ms = fraction_ms(planning.elapsed());
         match decision {
@@ -284,7 +337,7 @@ impl Reloader {
                 // A boot on the last good generation may have had to park servers whose values are there by now.
                 if !request.dry_run && has_other_values(&head.config, &candidate.config) {
                     head.config = candidate.config;
-                    report.servers.changed = self.publish(head).changed;
+                    report.servers.changed = self.publish(head).0.changed;
                     report.servers.unchanged -= report.servers.changed.len();
                 }
             }
@@ -310,8 +363,10 @@ impl Reloader {
                     report.phases.commit_ms = fraction_ms(committing.elapsed());
                     report.generation = head.number;
                     let publishing = Instant::now();
-                    let outcome = self.publish(head);
+                    let (outcome, gone) = self.publish(head);
+                    leaving = gone;
                     report.phases.publish_ms = fraction_ms(publishing.elapsed());
+                    self.pins.keep(self.head(), &self.history).await;
                     tracing::info!(
                         generation = %head.number,
                         cause = head.cause.as_str(),
@@ -323,8 +378,12 @@ impl Reloader {
                 }
             }
         }
-        report.duration_ms = millis(began);
-        Ok(report)
+        Ok(Begun {
+            report,
+            began,
+            not_ready,
+            leaving,
+        })
     }
 
     async fn commit(
@@ -345,7 +404,7 @@ impl Reloader {
     }
 
     /// Puts a committed generation in force, and lets the servers that it does not have any more drain.
-    fn publish(&self, generation: &Generation) -> Reconciled {
+    fn publish(&self, generation: &Generation) -> (Reconciled, Vec<Leaving>) {
         let before = self.front.servers();
         let (servers, outcome) = self.pool.reconcile(&generation.config, &before);
         let replaced = self.front.publish(
@@ -354,43 +413,95 @@ impl Reloader {
             servers.clone(),
         );
         self.in_force.store(Arc::new(generation.clone()));
+        let removed = outcome.removed.iter().filter_map(|name| before.get(name));
+        let leaving = removed.map(Leaving::of).collect();
         self.pool
             .retire(&replaced, &servers, generation.config.drain);
-        outcome
+        (outcome, leaving)
     }
 
-    /// Waits for the servers that were started, and says which do not serve.
-    async fn finish(
-        &self,
-        outcome: Result<Report, ReloadError>,
-        request: &ReloadRequest,
-        began: Instant,
-    ) -> Result<Report, ReloadError> {
-        let mut report = outcome?;
+    /// Waits for the servers that were started and for those that end, until `wait` after the beginning at the latest, and says
+    /// what became of them.
+    ///
+    /// # Cancel safety
+    /// What was begun is in force; only the report is lost.
+    pub(crate) async fn finish(&self, begun: Begun, wait: Duration) -> Finished {
+        let Begun {
+            mut report,
+            began,
+            not_ready,
+            leaving,
+        } = begun;
         if !report.dry_run {
             let servers = self.front.servers();
-            let started = report.servers.added.iter().chain(&report.servers.changed);
-            let started: Vec<_> = started.filter_map(|name| servers.get(name)).collect();
+            let started: BTreeSet<&String> = report
+                .servers
+                .added
+                .iter()
+                .chain(&report.servers.changed)
+                .collect();
             let waits = servers.iter().map(|server| {
-                let is_new = started.iter().any(|new| new.name() == server.name());
-                outcome_of(server, is_new)
+                outcome_of(server, started.iter().any(|name| *name == server.name()))
             });
-            // Who is not there by then is named with what it does.
-            let _ = timeout_at(began + request.wait, futures_util::future::join_all(waits)).await;
+            let ends = leaving.iter().map(|leaving| self.has_left(leaving));
+            let all = async {
+                tokio::join!(
+                    futures_util::future::join_all(waits),
+                    futures_util::future::join_all(ends)
+                )
+            };
+            // Who is not there, or not gone, by then is named with what it does.
+            let _ = timeout_at(began + wait, all).await;
         }
-        report.servers.unavailable = unavailable(&self.front);
+        report.servers.unavailable = unavailable(self);
         report.duration_ms = millis(began);
-        Ok(report)
+        let (removed, pending) = leaving.into_iter().partition::<Vec<_>, _>(Leaving::is_gone);
+        let names = |servers: Vec<Leaving>| servers.into_iter().map(|server| server.name).collect();
+        let servers = self.front.servers();
+        let is_ready = |name: &&String| {
+            let server = servers.get(name);
+            server.is_some_and(|server| server.snapshot().ready)
+        };
+        let changed: BTreeSet<&String> = report.servers.changed.iter().chain(&not_ready).collect();
+        let changed = changed
+            .into_iter()
+            .filter(|name| !report.servers.added.contains(name));
+        Finished {
+            added: report
+                .servers
+                .added
+                .iter()
+                .filter(is_ready)
+                .cloned()
+                .collect(),
+            reconnected: changed.filter(is_ready).cloned().collect(),
+            removed: names(removed),
+            pending: names(pending),
+            report,
+        }
+    }
+
+    /// Waits until a removed server is gone. One that calls hold is not waited for.
+    async fn has_left(&self, leaving: &Leaving) {
+        let draining = self.pool.draining(&self.front.servers());
+        if draining
+            .iter()
+            .any(|held| held.name == leaving.name && held.holders > 0)
+        {
+            return;
+        }
+        let mut watched = leaving.watched.clone();
+        while watched.changed().await.is_ok() {}
     }
 
     /// Tells listeners and the log what came out, and remembers a refusal for the status.
-    fn tell(&self, request: &ReloadRequest, outcome: &Result<Report, ReloadError>) {
+    fn tell(&self, request: &ReloadRequest, outcome: &Result<Begun, ReloadError>) {
         if request.dry_run {
             return;
         }
         let cause = request.cause.as_str();
         match outcome {
-            Ok(report) => {
+            Ok(Begun { report, .. }) => {
                 *self.degraded.lock() = None;
                 let kind = if report.changed {
                     "generation.committed"
@@ -537,18 +648,40 @@ async fn first_outcome(server: &Server) {
         .await;
 }
 
-fn unavailable(front: &Front) -> Vec<Value> {
-    let servers = front.servers();
+/// Returns the enabled servers that are not ready, by name.
+pub(crate) fn unavailable(reloader: &Reloader) -> Vec<Unavailable> {
+    let servers = reloader.front.servers();
     let enabled = servers.iter().filter(|server| server.definition().enabled);
     enabled
         .map(Server::snapshot)
         .filter(|snapshot| !snapshot.ready)
-        .map(|snapshot| {
-            let retry_at = snapshot.retry_at.map(|at| timestamp(unix_ms(at)));
-            let reason = snapshot.reason.unwrap_or_else(|| snapshot.state.to_owned());
-            json!({"name": snapshot.name, "reason": reason, "retry_at": retry_at})
+        .map(|snapshot| Unavailable {
+            name: snapshot.name,
+            reason: snapshot.reason.unwrap_or_else(|| snapshot.state.to_owned()),
+            retry_at: snapshot.retry_at.map(|at| timestamp(unix_ms(at))),
         })
         .collect()
+}
+
+/// Returns the servers that are ready, by name.
+pub(crate) fn ready(reloader: &Reloader) -> BTreeSet<String> {
+    let servers = reloader.front.servers();
+    let snapshots = servers.iter().map(Server::snapshot);
+    let ready = snapshots.filter(|snapshot| snapshot.ready);
+    ready.map(|snapshot| snapshot.name).collect()
+}
+
+impl Leaving {
+    fn of(server: &Server) -> Self {
+        Self {
+            name: server.name().to_owned(),
+            watched: server.watch(),
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.watched.has_changed().is_err()
+    }
 }
 
 fn millis(since: Instant) -> u64 {
@@ -594,6 +727,7 @@ mod tests {
             },
             environment: Vec::new(),
             strict_boot: false,
+            worker: None,
         };
         let gateway = Gateway::boot(home, &Host::system()).await.unwrap();
         let status = gateway.status();

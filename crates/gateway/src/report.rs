@@ -61,7 +61,18 @@ pub struct ServersReport {
     /// How many were not touched.
     pub unchanged: usize,
     /// Those that do not serve, and why.
-    pub unavailable: Vec<Value>,
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// An enabled server that is not ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unavailable {
+    /// Its name.
+    pub name: String,
+    /// Why: the last failure, else the word for its state.
+    pub reason: String,
+    /// When it is tried again, where that is known.
+    pub retry_at: Option<String>,
 }
 
 /// Why a reload was refused. The generation before it stays in force.

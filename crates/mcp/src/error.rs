@@ -25,6 +25,8 @@ pub mod code {
     /// Genlock could not have the call answered; `data.reason` says why. Outside the block that JSON-RPC reserves, so
     /// that it cannot be mistaken for an upstream's own error.
     pub const GATEWAY: i64 = 4001;
+    /// The store of the gateway failed.
+    pub const STORAGE: i64 = 5001;
 }
 
 /// A JSON-RPC error object.

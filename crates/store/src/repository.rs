@@ -250,6 +250,18 @@ pub trait Sessions: Send + Sync {
         id: &'a SessionId,
     ) -> Pending<'a, Result<SessionRecord, CloseError>>;
 
+    /// Returns the generations that open sessions of `profile` pin.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn pinned_generations<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+    ) -> Pending<'a, Result<BTreeSet<GenerationNumber>, Fault>>;
+
     /// Returns the names of all servers that any generation of `profile` ever had.
     ///
     /// # Errors

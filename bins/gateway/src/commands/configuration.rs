@@ -94,8 +94,10 @@ fn refused(place: &Place, error: ControlError) -> Failure {
         return failed(error);
     };
     let reason = reason.unwrap_or_else(|| "refused".to_owned());
-    let findings =
-        detail.and_then(|detail| detail.decode::<Value>().ok()?.get("findings").cloned());
+    let detail = detail.and_then(|detail| detail.decode::<Value>().ok());
+    let detail = detail.unwrap_or_default();
+    let findings = detail.get("findings").cloned();
+    let message = detail["message"].as_str().unwrap_or(&message).to_owned();
     let (exit, hint) = match reason.as_str() {
         "conflict" => (
             Exit::TryAgain,

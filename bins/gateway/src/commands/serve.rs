@@ -106,6 +106,7 @@ impl Start<'_> {
             source: self.source.clone(),
             environment: self.place.environment.clone().into_iter().collect(),
             strict_boot: self.strict,
+            worker: self.place.worker(),
         };
         let gateway = Gateway::boot(home, self.host)
             .await
@@ -147,7 +148,10 @@ impl Start<'_> {
                 error,
             ),
             BootError::Refused(_) => Failure::new(Exit::Config, code, error),
-            BootError::History(_) | BootError::Commit(_) | BootError::Restore { .. } => {
+            BootError::History(_)
+            | BootError::Commit(_)
+            | BootError::Sessions(_)
+            | BootError::Restore { .. } => {
                 let mut failure = Failure::new(Exit::Unavailable, code, error);
                 failure.findings = (!findings.is_empty()).then(|| serde_json::json!(findings));
                 failure.hint("nothing was changed; keep the state directory as it is until the cause is clear")

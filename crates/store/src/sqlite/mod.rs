@@ -279,6 +279,16 @@ impl Sessions for SqliteStore {
         })
     }
 
+    fn pinned_generations<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+    ) -> Pending<'a, Result<BTreeSet<GenerationNumber>, Fault>> {
+        Box::pin(async {
+            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            sessions::pinned(&mut reader, profile).await
+        })
+    }
+
     fn server_names<'a>(
         &'a self,
         profile: &'a ProfileId,

@@ -1,13 +1,16 @@
 //! The statements over sessions and their transitions.
 
+use std::collections::BTreeSet;
+
 use genlock_config::ProfileId;
 use genlock_frames::{PolicySeq, SessionId};
+use genlock_policy::GenerationNumber;
 use sqlx::SqliteConnection;
 
 use super::{
     fault::fault,
     generations::check_epoch,
-    rows::column,
+    rows::{self, column},
     session_rows::{self, json, policy_column, session_seal, transition_seal},
     turns,
 };
@@ -140,6 +143,24 @@ pub(super) async fn list(
     .map_err(fault)?;
     let sessions = rows.iter().map(|row| session_rows::session(profile, row));
     sessions.collect()
+}
+
+/// Returns the generations that open sessions pin.
+pub(super) async fn pinned(
+    connection: &mut SqliteConnection,
+    profile: &ProfileId,
+) -> Result<BTreeSet<GenerationNumber>, Fault> {
+    let numbers: Vec<i64> = sqlx::query_scalar(
+        "SELECT DISTINCT generation FROM session WHERE profile = $1 AND closed_ms IS NULL",
+    )
+    .bind(profile.as_str())
+    .fetch_all(connection)
+    .await
+    .map_err(fault)?;
+    let numbers = numbers.into_iter();
+    numbers
+        .map(|number| rows::number(profile, number))
+        .collect()
 }
 
 /// Moves a session to its next policy, inside a write transaction.

@@ -285,6 +285,8 @@ pub(crate) async fn what_an_open_session_pins_is_not_pruned(home: &dyn Home) {
         .await;
     closed.unwrap();
 
+    let pinned = store.pinned_generations(&profile()).await.unwrap();
+    assert_eq!(pinned, [number(2)].into());
     let keep = NonZeroU32::new(1).unwrap();
     let pruned = store
         .prune(epoch, &profile(), keep, &BTreeSet::new())

@@ -7,7 +7,8 @@ use genlock_servers::Server;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::{control::refusal, reload::WAIT, status::Status};
+use super::refusal;
+use crate::{reload::WAIT, status::Status};
 
 /// The longest that an answer waits for what becomes of an attempt.
 const LONGEST_WAIT: f64 = 600.0;
@@ -19,7 +20,7 @@ const LONGEST_WAIT: f64 = 600.0;
 ///
 /// # Errors
 /// `invalid_params`, `not_found`, `server_disabled`, or that there is no such method.
-pub(crate) async fn answer(
+pub(super) async fn answer(
     status: &Status,
     method: &str,
     params: &RawObject,

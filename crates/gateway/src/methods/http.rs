@@ -1,0 +1,91 @@
+//! The control methods over HTTP: `POST /api/rpc`, and sessions and turns to look at.
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse, Response as HttpResponse},
+    routing::{get, post},
+};
+use genlock_mcp::{Message, RawJson, RawObject, Request, Response, RpcError};
+use serde_json::{Value, json};
+
+use super::{Methods, Peer};
+use crate::status::failure;
+
+impl Methods {
+    /// Returns the routes. Who comes in here is a local caller.
+    pub(crate) fn routes(self) -> Router {
+        Router::new()
+            .route("/api/rpc", post(rpc))
+            .route("/api/sessions", get(sessions))
+            .route("/api/sessions/{id}", get(session))
+            .route("/api/turns/{id}", get(turn))
+            .with_state(self)
+    }
+}
+
+async fn rpc(State(methods): State<Methods>, body: Bytes) -> HttpResponse {
+    let response = match Message::parse(body) {
+        Ok(Message::Request(request)) => methods.answer(Peer::Local, request).await,
+        Ok(Message::Notification(_) | Message::Response(_)) => {
+            let error = RpcError::invalid_params("a request with an `id` is required");
+            Response::error(RawJson::NULL, &error)
+        }
+        Err(error) => Response::error(error.id.clone().unwrap_or(RawJson::NULL), &error.to_rpc()),
+    };
+    let mut body = Vec::new();
+    for part in response.to_wire().into_line() {
+        body.extend_from_slice(&part);
+    }
+    ([("content-type", "application/json")], body).into_response()
+}
+
+async fn sessions(State(methods): State<Methods>) -> HttpResponse {
+    look(&methods, "session.list", &[]).await
+}
+
+async fn session(State(methods): State<Methods>, Path(id): Path<String>) -> HttpResponse {
+    look(&methods, "session.get", &[("session_id", &id)]).await
+}
+
+async fn turn(State(methods): State<Methods>, Path(id): Path<String>) -> HttpResponse {
+    look(&methods, "turn.receipt", &[("turn_id", &id)]).await
+}
+
+/// Answers a route by the method that it stands for, so that both say the same.
+async fn look(methods: &Methods, method: &str, params: &[(&str, &str)]) -> HttpResponse {
+    let params = params
+        .iter()
+        .map(|(name, value)| (*name, RawJson::string(value)));
+    let request = Request {
+        id: RawJson::NULL,
+        method: method.to_owned(),
+        params: params.collect::<RawObject>(),
+    };
+    match methods.call(Peer::Local, &request).await {
+        Ok(value) => Json(value).into_response(),
+        Err(error) => refused(&error),
+    }
+}
+
+fn refused(error: &RpcError) -> HttpResponse {
+    let error: Value = serde_json::from_slice(error.to_raw().as_bytes()).unwrap_or_default();
+    let reason = error["data"]["reason"]
+        .as_str()
+        .unwrap_or("refused")
+        .to_owned();
+    let status = match reason.as_str() {
+        "not_found" => StatusCode::NOT_FOUND,
+        "permission_denied" => StatusCode::FORBIDDEN,
+        "invalid_params" => StatusCode::BAD_REQUEST,
+        "storage_unavailable" | "draining" => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::CONFLICT,
+    };
+    let detail = error["data"]["detail"]
+        .as_str()
+        .unwrap_or(&reason)
+        .to_owned();
+    failure(status, &reason, &detail, &json!({}))
+}
