@@ -442,7 +442,7 @@ impl Actor {
     async fn reject(&mut self, turn: &TurnRecord, refusal: &Refusal) -> bool {
         let error = TurnError {
             code: refusal.code().to_owned(),
-            message: refusal.to_string(),
+            message: refusal.explain(),
         };
         let end = self.core.end(TurnOutcome::Rejected, None, Some(error));
         let step = TurnMove::Withdraw(end);

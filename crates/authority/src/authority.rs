@@ -9,7 +9,9 @@ use std::{
 use camino::Utf8PathBuf;
 use genlock_config::ProfileId;
 use genlock_frames::SessionId;
-use genlock_policy::{Actor as Asker, Generation, Known, NO_MCP, Pick, TransitionCause, resolve};
+use genlock_policy::{
+    Actor as Asker, Generation, Known, NO_MCP, Pick, TERMINAL, TransitionCause, resolve,
+};
 use genlock_store::{
     Epoch, NewSession, SessionRecord, Store, TurnId, TurnOutcome, TurnRecord, TurnStatus,
 };
@@ -483,9 +485,10 @@ impl Authority {
 /// The names that a pick may hold under a head.
 fn known(head: &Generation, ever: std::collections::BTreeSet<String>) -> Known {
     let listed = head.config.platform_toolsets.values().flatten();
-    let toolsets = listed.filter(|name| !ever.contains(*name) && *name != NO_MCP);
+    let toolsets = listed.map(String::as_str).chain([TERMINAL]);
+    let toolsets = toolsets.filter(|name| !ever.contains(*name) && *name != NO_MCP);
     Known {
-        toolsets: toolsets.cloned().collect(),
+        toolsets: toolsets.map(str::to_owned).collect(),
         servers: ever,
     }
 }

@@ -22,10 +22,10 @@ pub enum Refusal {
         what: String,
     },
     /// The pick names what is not there.
-    #[error("`toolsets`: {0}")]
+    #[error("`toolsets`")]
     UnknownMember(#[source] UnknownMember),
     /// The payload of a turn is none.
-    #[error("`payload`: {0}")]
+    #[error("`payload`")]
     InvalidPayload(#[from] InvalidPayload),
     /// There is no such session, or it is none of the caller's.
     #[error("there is no session `{0}`")]
@@ -105,6 +105,17 @@ pub(crate) fn busy_message(turns: &[OpenTurn]) -> String {
 // === impl Refusal ===
 
 impl Refusal {
+    /// Returns the refusal with all its causes, for people.
+    pub fn explain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(inner) = cause {
+            text = format!("{text}: {inner}");
+            cause = inner.source();
+        }
+        text
+    }
+
     /// Returns the stable code of the refusal: the reason that programs are told.
     pub fn code(&self) -> &'static str {
         match self {

@@ -24,7 +24,7 @@ pub use gates::{Denied, Gates};
 pub use generation::Generation;
 pub use identity::{Actor, Cause, GenerationDigest, GenerationNumber};
 pub use overlay::{Overlay, Revocation, RevocationKind};
-pub use pick::{Known, NO_MCP, Pick, PickMember, UnknownMember};
+pub use pick::{Known, NO_MCP, Pick, PickMember, TERMINAL, UnknownMember};
 pub use plan::{Decision, Plan, Refusal, pending_restart};
 pub use selection::{Selection, SelectionRule, ServerVerdict, resolve};
 pub use snapshot::{Snapshot, StoredSnapshotError};

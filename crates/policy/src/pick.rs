@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// The word that picks no server at all.
 pub const NO_MCP: &str = "no_mcp";
 
+/// The toolset that every platform has; its settings are the section `terminal` of the config.
+pub const TERMINAL: &str = "terminal";
+
 /// One member of a pick. It stays what it was when it was picked: a server that is removed later is a server still.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "name", rename_all = "snake_case")]

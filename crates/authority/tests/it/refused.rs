@@ -63,6 +63,24 @@ async fn a_request_that_is_none_makes_no_session() {
 }
 
 #[tokio::test]
+async fn the_terminal_is_a_toolset_wherever_no_list_names_it() {
+    let stage = Stage::new(&["old"]).await;
+    let other_source = NewSessionRequest {
+        source: "gui".to_owned(),
+        ..stage.request("a", Some(&["terminal", "old"]))
+    };
+
+    let created = stage
+        .authority
+        .create(&caller(), other_source, &stage.head())
+        .await
+        .unwrap();
+
+    let toolsets: Vec<_> = created.selection.toolsets.into_iter().collect();
+    assert_eq!(toolsets, ["old", "terminal"]);
+}
+
+#[tokio::test]
 async fn what_belongs_to_somebody_else_is_not_there() {
     let stage = Stage::new(&["old"]).await;
     let a = stage.create("a", None).await;

@@ -129,7 +129,7 @@ impl Stage {
             })
             .collect();
         let text = format!(
-            "platform_toolsets: {{ cli: [terminal] }}\nmcp_servers: {{ {} }}",
+            "platform_toolsets: {{ cli: [agent] }}\nmcp_servers: {{ {} }}",
             servers.join(", ")
         );
         let sources = Sources::new(Variables::empty());

@@ -161,18 +161,7 @@ fn refused(error: &genlock_authority::Refusal) -> RpcError {
         "storage_unavailable" => code::STORAGE,
         _ => code::GATEWAY,
     };
-    RpcError::new(number, reason).with_data(&json!({"reason": reason, "detail": chain(error)}))
-}
-
-/// Shows an error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
+    RpcError::new(number, reason).with_data(&json!({"reason": reason, "detail": error.explain()}))
 }
 
 #[cfg(test)]
