@@ -39,16 +39,16 @@ async fn status_is_a_table_and_for_programs_one_object() {
     assert_eq!(
         rows[0],
         [
-            "SERVER", "STATE", "TOOLS", "CALLS", "RESTARTS", "PID", "PROTOCOL", "WHY"
+            "SERVER", "STATE", "TOOLS", "CALLS", "RESTARTS", "PID", "RUNG", "PROTOCOL", "WHY"
         ]
     );
-    let pid = good["pid"].to_string();
+    let (pid, rung) = (good["pid"].to_string(), good["rung"].to_string());
     assert_eq!(
         rows[1],
-        ["good", "ready", "23", "1", "0", &pid, "2026-07-28"]
+        ["good", "ready", "23", "1", "0", &pid, &rung, "2026-07-28"]
     );
     assert_eq!(
-        rows[2][..11],
+        rows[2][..12],
         [
             "lost",
             "parked",
@@ -57,16 +57,20 @@ async fn status_is_a_table_and_for_programs_one_object() {
             "0",
             "-",
             "-",
+            "-",
             "command",
             "not",
             "found:",
             "/no/such/program"
         ]
     );
-    assert_eq!(rows[2][11..13], ["(next", "try"]);
-    assert_eq!(rows[3], ["off", "disabled", "0", "0", "0", "-", "-"]);
+    assert_eq!(rows[2][12..14], ["(next", "try"]);
+    assert_eq!(rows[3], ["off", "disabled", "0", "0", "0", "-", "-", "-"]);
+    let most = format!("containment: rung {rung} of 2");
+    assert!(shown.stdout.contains(&most), "{}", shown.stdout);
     let object: Value = serde_json::from_str(&object.stdout).unwrap();
     assert_eq!(object["state"], "serving");
+    assert_eq!(object["containment"]["rung"].to_string(), rung);
     assert_eq!(object["servers"].as_array().unwrap().len(), 3);
     assert_eq!(object["servers"][0]["calls"], 1);
 }

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use super::{RUNGS, has_namespaces};
 use crate::stage::{self, DEADLINE};
 
+/// How often a config is saved while a server looks on.
+const SAVES: usize = 200;
+
 /// A server that first writes down what these shell commands say, by name, and then serves.
 fn observer(scratch: &Scratch, containment: &str, looks: &[(&str, &str)]) -> Value {
     let report = scratch.join("report");
@@ -139,4 +142,19 @@ async fn a_server_in_namespaces_sees_neither_others_nor_what_is_the_gateways() {
     assert!(seen["uncover"].ends_with('0'), "{}", seen["uncover"]);
     assert!(seen["write"].ends_with("refused"), "{}", seen["write"]);
     assert_eq!(seen["scratch"], "written");
+
+    // An editor that saves puts another file into its place.
+    let server = stage::servers(&gateway).await[0]["pid"].clone();
+    let text = gateway.scratch().read("genlock.yaml");
+    for number in 0..SAVES {
+        gateway.write_config(&format!("{text}\n# {number}\n"));
+    }
+    let path = gateway.config_path();
+    let inside = format!("/proc/{server}/root{}", path.display());
+    eventually(DEADLINE, "the new file is covered as well", || {
+        fs::read(&inside)
+            .is_ok_and(|text| text.is_empty())
+            .then_some(())
+    });
+    assert_eq!(stage::servers(&gateway).await[0]["pid"], server);
 }

@@ -58,8 +58,8 @@ async fn soak() {
             continue;
         }
         let mut tally = Tally::default();
-        for _ in 0..cycles {
-            let outcome = tokio::task::spawn_blocking(move || kill_cycle(containment)).await;
+        for cycle in 0..cycles {
+            let outcome = tokio::task::spawn_blocking(move || kill_cycle(containment, cycle)).await;
             match outcome.unwrap() {
                 Ok(took) => tally.slowest = tally.slowest.max(took),
                 Err((servers, processes)) => {

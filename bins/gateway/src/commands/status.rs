@@ -31,6 +31,18 @@ struct Status {
     restart_required: Vec<Section>,
     #[serde(default)]
     draining: Vec<Draining>,
+    #[serde(default)]
+    containment: Option<Containment>,
+}
+
+/// How firmly the processes of servers are held together on this machine.
+#[derive(Deserialize)]
+struct Containment {
+    rung: u8,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    trust: Option<String>,
 }
 
 /// Why the newest wish for a configuration is not in force.
@@ -66,6 +78,8 @@ struct Server {
     protocol: Option<String>,
     #[serde(default)]
     pid: Option<u32>,
+    #[serde(default)]
+    rung: Option<u8>,
     #[serde(default)]
     left_out: Vec<String>,
     tools: u64,
@@ -107,6 +121,9 @@ pub(super) async fn run(place: &Place) -> Result<ExitCode, Failure> {
             println!("\n{}: left out: {reason}", server.name);
         }
     }
+    if let Some(containment) = &status.containment {
+        print!("{}", contained(containment));
+    }
     for server in &status.draining {
         println!(
             "\n{}: an older instance drains, held by {} requests",
@@ -137,6 +154,18 @@ pub(super) async fn run(place: &Place) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Says what there is; nothing more where that is the most there can be.
+fn contained(containment: &Containment) -> String {
+    let mut text = format!("\ncontainment: rung {} of 2", containment.rung);
+    for more in [&containment.reason, &containment.trust]
+        .into_iter()
+        .flatten()
+    {
+        text += &format!("; {more}");
+    }
+    text + "\n"
+}
+
 fn servers(servers: &[Server]) -> String {
     let rows: Vec<Vec<String>> = servers
         .iter()
@@ -154,6 +183,7 @@ fn servers(servers: &[Server]) -> String {
                 server.calls.to_string(),
                 server.restarts.to_string(),
                 optional(server.pid.map(|pid| pid.to_string())),
+                optional(server.rung.map(|rung| rung.to_string())),
                 optional(server.protocol.clone()),
                 why,
             ]
@@ -161,7 +191,7 @@ fn servers(servers: &[Server]) -> String {
         .collect();
     table::layout(
         &[
-            "SERVER", "STATE", "TOOLS", "CALLS", "RESTARTS", "PID", "PROTOCOL", "WHY",
+            "SERVER", "STATE", "TOOLS", "CALLS", "RESTARTS", "PID", "RUNG", "PROTOCOL", "WHY",
         ],
         &rows,
     )

@@ -80,6 +80,9 @@ pub fn role(first_argument: Option<&OsStr>) -> Role {
     })
 }
 
+/// What becomes readable when something is to be covered again, and what covers it.
+type Places<'a> = (&'a OwnedFd, &'a dyn Fn() -> io::Result<()>);
+
 /// What a server starts with: its three standard descriptors.
 type Descriptors = [OwnedFd; 3];
 
@@ -108,7 +111,7 @@ fn keep() -> io::Result<ExitCode> {
 /// Runs a server without a namespace. What it detaches from itself comes back to this process, which ends it.
 fn run_in_group(socket: &UnixStream, program: Program, descriptors: Descriptors) -> io::Result<()> {
     set_child_subreaper(Some(rustix::process::getpid()))?;
-    let ended = watch_over(socket, program, descriptors);
+    let ended = watch_over(socket, program, descriptors, None);
     if let Ok(Some(status)) = ended {
         // Said before the rest is ended, which may take a moment. A gateway that is gone needs no message.
         let _ = Message::Ended(status).send(socket);
@@ -122,6 +125,7 @@ fn watch_over(
     socket: &UnixStream,
     program: Program,
     descriptors: Descriptors,
+    places: Option<Places<'_>>,
 ) -> io::Result<Option<i32>> {
     let events = sys::child_events()?;
     let Some(server) = start(socket, program, descriptors)? else {
@@ -131,16 +135,24 @@ fn watch_over(
         let mut ready = [
             PollFd::new(&events, PollFlags::IN),
             PollFd::new(socket, PollFlags::IN),
+            // Without places this is asked for nothing.
+            match places {
+                Some((places, _)) => PollFd::new(places, PollFlags::IN),
+                None => PollFd::new(socket, PollFlags::empty()),
+            },
         ];
         match poll(&mut ready, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let [child, order] = ready.map(|ready| !ready.revents().is_empty());
+        let [child, order, place] = ready.map(|ready| !ready.revents().is_empty());
+        if let (Some((places, cover)), true) = (places, place) {
+            drain(places);
+            cover()?;
+        }
         if child {
             // What it says is only that somebody ended; who did, `wait` tells.
-            let mut note = [0; 1024];
-            while rustix::io::read(&events, &mut note).is_ok() {}
+            drain(&events);
             if let Some(status) = reap(server)? {
                 return Ok(Some(status));
             }
@@ -149,6 +161,12 @@ fn watch_over(
             return Ok(None);
         }
     }
+}
+
+/// Reads all that there is, which says nothing more than that there was something.
+fn drain(events: &OwnedFd) {
+    let mut note = [0; 4096];
+    while rustix::io::read(events, &mut note).is_ok() {}
 }
 
 /// Reaps whoever has ended, and returns how the server did if it is among them.

@@ -4,11 +4,19 @@ use std::{
     ffi::CString,
     fs,
     io::{self, Write as _},
-    os::unix::net::UnixStream,
+    os::{
+        fd::OwnedFd,
+        unix::{
+            fs::{FileTypeExt as _, MetadataExt as _},
+            net::UnixStream,
+        },
+    },
     path::Path,
 };
 
 use rustix::{
+    fs::inotify::{self, WatchFlags},
+    io::Errno,
     mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount},
     process::{
         DumpableBehavior, Pid, Signal, WaitOptions, set_dumpable_behavior,
@@ -25,6 +33,9 @@ use super::{
     write_once,
 };
 
+/// The mode of a directory that covers another; that of the gateway's is its owner's alone.
+const COVER: u32 = 0o555;
+
 /// What went wrong, and at what.
 type Failure = (Stage, io::Error);
 
@@ -35,8 +46,15 @@ pub(super) fn run(
     descriptors: Descriptors,
 ) -> io::Result<()> {
     let inside = |socket: &UnixStream| {
-        cover(&program.hidden).map_err(|error| (Stage::Hide, error))?;
-        watch_over(socket, program, descriptors).map_err(|error| (Stage::Prepare, error))
+        let hide = |error| (Stage::Hide, error);
+        let hidden = program.hidden.clone();
+        // Watched before it is covered, so that nothing is put into its place unseen.
+        let places = watch_places(&hidden).map_err(hide)?;
+        cover(&hidden).map_err(hide)?;
+        // An editor that saves puts another file into the place of the one that is covered.
+        let again = || cover(&hidden);
+        watch_over(socket, program, descriptors, Some((&places, &again)))
+            .map_err(|error| (Stage::Prepare, error))
     };
     enter(socket, |socket| {
         // The kernel kills whatever else is in the namespace when this process ends.
@@ -149,22 +167,52 @@ fn identity(known: &str) -> String {
     lines.collect()
 }
 
-/// Covers directories by empty ones and files by an empty one.
+/// Returns what becomes readable when a file is put into the place of another beside one of `hidden`.
+fn watch_places(hidden: &[String]) -> io::Result<OwnedFd> {
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+    for path in hidden {
+        let parent = Path::new(path).parent();
+        let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+        let events = WatchFlags::MOVED_TO | WatchFlags::CREATE;
+        // A directory that is not there has nothing put into it.
+        let _ = inotify::add_watch(&watch, parent.unwrap_or(Path::new(".")), events);
+    }
+    Ok(watch)
+}
+
+/// Covers directories by empty ones and files by an empty one, where they are not yet.
 fn cover(hidden: &[String]) -> io::Result<()> {
     for path in hidden {
         match fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => {
-                let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-                let small = CString::new("size=4k,mode=0555")?;
-                mount("none", path, "tmpfs", flags, small.as_c_str())?;
-                mount_remount(path, flags | MountFlags::RDONLY, small.as_c_str())?;
-            }
-            Ok(_) => mount_bind("/dev/null", path)?,
+            // The mode of the cover.
+            Ok(metadata) if metadata.is_dir() && metadata.mode() & 0o7777 == COVER => {}
+            Ok(metadata) if metadata.is_dir() => cover_directory(path)?,
+            Ok(metadata) if metadata.file_type().is_char_device() => {}
+            Ok(_) => cover_file(path)?,
             // What is not there needs no cover; what cannot be looked at cannot be looked at by the server either.
             Err(_) => {}
         }
     }
     Ok(())
+}
+
+fn cover_file(path: &str) -> io::Result<()> {
+    match mount_bind("/dev/null", path) {
+        // The file was replaced at this very moment, which is told as the next change.
+        Err(Errno::NOENT) => Ok(()),
+        covered => Ok(covered?),
+    }
+}
+
+fn cover_directory(path: &str) -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let small = CString::new(format!("size=4k,mode={COVER:o}"))?;
+    mount("none", path, "tmpfs", flags, small.as_c_str())?;
+    Ok(mount_remount(
+        path,
+        flags | MountFlags::RDONLY,
+        small.as_c_str(),
+    )?)
 }
 
 /// Takes from this process and all that it becomes what would lift a cover.
