@@ -1,6 +1,6 @@
 //! [`Link`]: one live connection to a server with the process behind it, and how it is made.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use genlock_config::{HttpDefinition, ProtocolChoice, ServerDefinition, TransportDefinition};
 use genlock_mcp::{
@@ -11,7 +11,7 @@ use genlock_mcp::{
     },
     error::code,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use crate::{
@@ -22,6 +22,9 @@ use crate::{
 
 /// How long a pipe server may be silent to `server/discover` before `initialize` is sent as well.
 const PROBE_WAIT: Duration = Duration::from_secs(2);
+
+/// How long an answer of a server that has ended may be on its way.
+const LAST_ANSWER: Duration = Duration::from_millis(200);
 
 /// Makes the two ends of a server that runs inside this process.
 pub type Builtin = Arc<dyn Fn() -> tokio::io::DuplexStream + Send + Sync>;
@@ -227,7 +230,22 @@ async fn over_stdio(
     context
         .tasks
         .spawn(log.clone().drain(pipes.stderr, child.gone()));
-    let connected = connect_pipe(pipes.stdout, pipes.stdin, options).await;
+    let connected = {
+        let connecting = pin!(connect_pipe(pipes.stdout, pipes.stdin, options));
+        // Something that it started may hold its output open when it has ended itself.
+        let ended = async {
+            child.ended().await;
+            sleep(LAST_ANSWER).await;
+        };
+        tokio::select! {
+            biased;
+            connected = connecting => Some(connected),
+            () = ended => None,
+        }
+    };
+    let Some(connected) = connected else {
+        return Err(exited(child, log).await);
+    };
     let ended = match &connected {
         Err(ConnectError::Call { source, .. }) => matches!(source, CallError::Closed { .. }),
         Ok(_) | Err(_) => false,

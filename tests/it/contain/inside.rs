@@ -1,8 +1,8 @@
 //! What a server sees from inside its containment.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, time::Duration};
 
-use genlock_testkit::harness::{GenlockProcess, Scratch, eventually, fake_server};
+use genlock_testkit::harness::{GenlockProcess, Scratch, eventually, fake_server, is_locked};
 use serde_json::{Value, json};
 
 use super::{RUNGS, has_namespaces};
@@ -157,4 +157,72 @@ async fn a_server_in_namespaces_sees_neither_others_nor_what_is_the_gateways() {
             .then_some(())
     });
     assert_eq!(stage::servers(&gateway).await[0]["pid"], server);
+}
+
+#[tokio::test]
+async fn a_server_in_namespaces_cannot_touch_what_holds_it() {
+    let looks = [("attack", "kill -9 1; kill -STOP 1; kill -9 $PPID; echo on")];
+    let (seen, gateway) = observe("namespace", &looks).await;
+    if !has_namespaces(&gateway, "an attack on rung 2").await {
+        return;
+    }
+    assert!(seen["attack"].ends_with("on"), "{}", seen["attack"]);
+    assert_eq!(stage::servers(&gateway).await[0]["restarts"], 0);
+}
+
+#[tokio::test]
+async fn a_server_in_a_group_that_kills_its_keeper_ends_with_it_and_is_started_again() {
+    let scratch = stage::scratch();
+    let once = scratch.join("once");
+    let script = format!(
+        "if mkdir {}; then kill -9 $PPID; exec sleep 100; fi; exec {}",
+        once.display(),
+        fake_server().display()
+    );
+    let config = json!({"mcp_servers": {"one": {
+        "command": ["/bin/sh", "-c", script], "containment": "group",
+    }}});
+
+    let gateway = stage::start(&config);
+
+    stage::wait_for_state(&gateway, "one", "ready").await;
+    assert!(once.exists());
+}
+
+#[test]
+fn a_server_in_a_group_that_stops_its_keeper_does_not_outlive_the_gateway() {
+    let scratch = stage::scratch();
+    let (stopped, lock) = (scratch.join("stopped"), scratch.join("alive"));
+    let script = format!(
+        "kill -STOP $PPID; mkdir {}; {} --ignore-term --alive-lock {}; true",
+        stopped.display(),
+        fake_server().display(),
+        lock.display()
+    );
+    let mut gateway = stage::start(&json!({"mcp_servers": {"one": {
+        "command": ["/bin/sh", "-c", script], "containment": "group",
+    }}}));
+    eventually(DEADLINE, "it has stopped its keeper and runs", || {
+        (stopped.exists() && is_locked(&lock)).then_some(())
+    });
+
+    gateway.kill9();
+
+    eventually(Duration::from_secs(1), "it ends", || {
+        (!is_locked(&lock)).then_some(())
+    });
+}
+
+#[tokio::test]
+async fn a_server_that_ends_before_it_answers_is_told_at_once_whoever_holds_its_output() {
+    stage::scratch();
+    let script = "sleep 100 & exit 7";
+    let gateway =
+        stage::start(&json!({"mcp_servers": {"one": {"command": ["/bin/sh", "-c", script]}}}));
+    let began = std::time::Instant::now();
+
+    let reason = stage::eventually_reason(&gateway, "one").await;
+
+    assert!(reason.contains("exit status: 7"), "{reason}");
+    assert!(began.elapsed() < Duration::from_secs(10));
 }

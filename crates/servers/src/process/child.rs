@@ -144,7 +144,7 @@ impl Child {
         self.kill();
         if timeout(KEEPER_GRACE, self.process.wait()).await.is_err() {
             // A keeper that was stopped or hangs.
-            self.kill_leader();
+            self.signal_leader(Signal::KILL);
         }
         let status = self.process.wait().await.ok();
         self.leader = None;
@@ -181,11 +181,9 @@ impl Child {
     }
 
     fn terminate(&self) {
-        match (&self.hold, self.leader) {
-            // An error means that it is gone already.
-            (Hold::Group, Some(group)) => drop(kill_process_group(group, Signal::TERM)),
-            (Hold::Keeper { line, .. }, _) => line.terminate(),
-            (Hold::Group, None) => {}
+        match &self.hold {
+            Hold::Group => self.signal_leader(Signal::TERM),
+            Hold::Keeper { line, .. } => line.terminate(),
         }
     }
 
@@ -195,20 +193,24 @@ impl Child {
             Hold::Group
             | Hold::Keeper {
                 namespace: true, ..
-            } => self.kill_leader(),
+            } => self.signal_leader(Signal::KILL),
             // The keeper itself must live on until it has found and killed all others.
             Hold::Keeper {
                 namespace: false,
                 line,
                 ..
-            } => line.hang_up(),
+            } => {
+                line.hang_up();
+                // The server may have stopped it.
+                self.signal_leader(Signal::CONT);
+            }
         }
     }
 
-    fn kill_leader(&self) {
+    fn signal_leader(&self, signal: Signal) {
         if let Some(leader) = self.leader {
             // An error means that the group is gone already.
-            let _ = kill_process_group(leader, Signal::KILL);
+            let _ = kill_process_group(leader, signal);
         }
     }
 }

@@ -111,6 +111,8 @@ fn keep() -> io::Result<ExitCode> {
 /// Runs a server without a namespace. What it detaches from itself comes back to this process, which ends it.
 fn run_in_group(socket: &UnixStream, program: Program, descriptors: Descriptors) -> io::Result<()> {
     set_child_subreaper(Some(rustix::process::getpid()))?;
+    // A server that has stopped this process must not keep it from seeing that the gateway is gone.
+    set_parent_process_death_signal(Some(Signal::CONT))?;
     let ended = watch_over(socket, program, descriptors, None);
     if let Ok(Some(status)) = ended {
         // Said before the rest is ended, which may take a moment. A gateway that is gone needs no message.
