@@ -23,6 +23,7 @@ use crate::{
     process::Child,
     relist::Relist,
     server::{Command, Connection, Shared},
+    snapshot::ServerSnapshot,
     starts::Urgency,
     state::{ServerEffect, ServerEvent, ServerState},
     tools::ToolSet,
@@ -54,6 +55,7 @@ pub(crate) struct Actor {
     commands: mpsc::Receiver<Command>,
     state: ServerState,
     since: SystemTime,
+    retry_at: Option<SystemTime>,
     starts: u64,
     last_error: Option<String>,
     /// Which era is asked for; narrowed once the server has ended itself on the question.
@@ -107,6 +109,7 @@ impl Actor {
             setting,
             commands,
             state: ServerState::Closed,
+            retry_at: None,
             starts: 0,
             last_error: None,
             has_run: false,
@@ -252,19 +255,27 @@ impl Actor {
 
     /// Takes a step and makes its state the current one; the effects are still to be performed.
     fn next(&mut self, event: ServerEvent) -> Vec<ServerEffect> {
-        let state = std::mem::replace(&mut self.state, ServerState::Closed);
-        let (state, effects) = state.step(event, Instant::now(), (self.setting.nature.chance)());
+        let (state, effects) =
+            self.state
+                .clone()
+                .step(event, Instant::now(), (self.setting.nature.chance)());
         self.enter(state);
         effects
     }
 
     /// Makes a state the current one: logs the edge and tells the watchers.
     fn enter(&mut self, state: ServerState) {
+        if state == self.state {
+            return;
+        }
         let before = self.setting.shared.snapshot.borrow().state;
         self.state = state;
+        let (now, clock) = (Instant::now(), &self.setting.nature.clock);
+        let due = self.state.due_at();
+        self.retry_at = due.map(|due| clock() + due.saturating_duration_since(now));
         let to = self.state.word();
         if before != to {
-            self.since = (self.setting.nature.clock)();
+            self.since = clock();
             let server = self.setting.shared.definition.name.as_str();
             match self.state.error() {
                 Some(reason) => {
@@ -279,33 +290,38 @@ impl Actor {
         self.publish();
     }
 
+    /// Shows the server as it is; tells the watchers only where that is another way.
     fn publish(&self) {
         let shared = &self.setting.shared;
         let tools = shared.tools.borrow().clone();
         let connection = shared.connection.load();
-        let now = Instant::now();
-        let retry_at = self
-            .state
-            .due_at()
-            .map(|due| (self.setting.nature.clock)() + due.saturating_duration_since(now));
-        shared.snapshot.send_modify(|snapshot| {
-            snapshot.state = self.state.word();
-            snapshot.ready = self.state.is_ready();
-            snapshot.since = self.since;
-            snapshot.reason = self.state.error().map(str::to_owned);
-            snapshot.retry_at = retry_at;
-            snapshot.last_error.clone_from(&self.last_error);
-            snapshot.listed = tools.is_some();
-            snapshot.tools = tools.as_ref().map_or(0, |tools| tools.len());
-            snapshot.left_out = tools
-                .map(|tools| tools.left_out.clone())
-                .unwrap_or_default();
-            let client = connection.as_ref().map(|connection| &connection.client);
-            snapshot.protocol = client.map(|client| client.peer().version.as_str());
-            let child = self.live.as_ref().and_then(|live| live.child.as_ref());
-            snapshot.pid = child.and_then(Child::pid);
-            snapshot.rung = child.map(|child| child.rung().number());
-            snapshot.restarts = self.starts.saturating_sub(1);
+        let client = connection.as_ref().map(|connection| &connection.client);
+        let child = self.live.as_ref().and_then(|live| live.child.as_ref());
+        shared.snapshot.send_if_modified(|snapshot| {
+            let next = ServerSnapshot {
+                name: snapshot.name.clone(),
+                state: self.state.word(),
+                ready: self.state.is_ready(),
+                since: self.since,
+                reason: self.state.error().map(str::to_owned),
+                retry_at: self.retry_at,
+                last_error: self.last_error.clone(),
+                tools: tools.as_ref().map_or(0, |tools| tools.len()),
+                left_out: tools
+                    .as_ref()
+                    .map(|tools| tools.left_out.clone())
+                    .unwrap_or_default(),
+                listed: tools.is_some(),
+                protocol: client.map(|client| client.peer().version.as_str()),
+                pid: child.and_then(Child::pid),
+                rung: child.map(|child| child.rung().number()),
+                skipped: snapshot.skipped,
+                calls: snapshot.calls,
+                restarts: self.starts.saturating_sub(1),
+            };
+            let differs = *snapshot != next;
+            *snapshot = next;
+            differs
         });
     }
 

@@ -55,7 +55,7 @@ impl Actor {
         if shared.usage.is_busy() {
             shared.connection.store(connection);
             // For a call that found none meanwhile.
-            self.publish();
+            shared.snapshot.send_modify(|_| {});
             return;
         }
         self.step(ServerEvent::Idle).await;

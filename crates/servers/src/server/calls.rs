@@ -116,6 +116,7 @@ impl Server {
         // One whole attempt and what comes before it, so that a caller is not held for a ladder of attempts.
         let patience = Instant::now() + shared.definition.connect_timeout + PATIENCE;
         let mut watched = shared.snapshot.subscribe();
+        let mut needed = "";
         let waited = timeout_at(deadline.min(patience), async {
             loop {
                 let state = watched.borrow_and_update().state;
@@ -125,7 +126,10 @@ impl Server {
                 if !may_come(state) {
                     return None;
                 }
-                self.need(state).await;
+                // Once for each state: what the actor does not do at once it does in its time.
+                if std::mem::replace(&mut needed, state) != state {
+                    self.need(state).await;
+                }
                 if watched.changed().await.is_err() {
                     return None;
                 }

@@ -335,15 +335,18 @@ impl Server {
     pub async fn listed(&self) -> ServerSnapshot {
         let patience = Instant::now() + self.lease.shared.definition.connect_timeout + PATIENCE;
         let mut watched = self.lease.shared.snapshot.subscribe();
+        let mut needed = "";
         let known = timeout_at(patience, async {
             loop {
                 let (listed, state) = {
                     let snapshot = watched.borrow_and_update();
                     (snapshot.listed, snapshot.state)
                 };
-                match listed || !may_come(state) {
-                    true => return,
-                    false => self.need(state).await,
+                if listed || !may_come(state) {
+                    return;
+                }
+                if std::mem::replace(&mut needed, state) != state {
+                    self.need(state).await;
                 }
                 if watched.changed().await.is_err() {
                     return;

@@ -1,0 +1,61 @@
+//! How long calls wait, and what becomes of them when their server ends.
+
+use genlock_mcp::client::CallError;
+use genlock_servers::ServerError;
+
+use super::{
+    S, Stage, call, not_connected,
+    peer::{Manner, Peer},
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_for_one_attempt_and_thirty_seconds_and_not_longer() {
+    let stage = Stage::new(Peer::new([Manner::Silent]), |one| {
+        one.lazy = true;
+        one.connect_timeout = S(60);
+    });
+    let error = stage.call().await.unwrap_err();
+    assert_eq!(stage.now(), 90.0);
+    assert_eq!(
+        not_connected(&error),
+        ("connecting", Some("no answer within 60 s"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_timeout_of_a_call_counts_its_wait_for_a_connection_too() {
+    let stage = Stage::new(Peer::new([Manner::Silent]), |one| {
+        one.lazy = true;
+        one.connect_timeout = S(60);
+        one.timeout = S(5);
+    });
+    let error = stage.call().await.unwrap_err();
+    assert_eq!(
+        (stage.now(), error.code()),
+        (5.0, "mcp_servers_unavailable")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_in_flight_of_a_server_that_ends_fail_at_once_and_run_once() {
+    let stage = Stage::new(Peer::new([Manner::Serves]), |_| {});
+    stage.until_state("ready").await;
+    let die = async {
+        stage.peer.held().await;
+        stage.peer.die();
+    };
+
+    let (held, ()) = tokio::join!(call(stage.server(), "hold"), die);
+    let next = stage.call().await;
+
+    let error = held.unwrap_err();
+    let ended = ServerError::Call {
+        server: "one".to_owned(),
+        source: CallError::Closed { sent: true },
+    };
+    assert_eq!(
+        (&error, error.code(), error.may_have_run()),
+        (&ended, "outcome_unknown", true)
+    );
+    assert_eq!((next.unwrap().as_str(), stage.now()), ("echo", 0.0));
+}
