@@ -329,3 +329,25 @@ async fn a_call_that_takes_too_long_is_given_up_and_cancelled_at_its_server() {
         wait_cancelled(&client, server, 1).await;
     }
 }
+
+#[tokio::test]
+async fn progress_does_not_extend_the_time_of_a_call() {
+    let scratch = stage::scratch();
+    let web = FakeServer::http(&scratch, "web", &["--era", "modern"]);
+    let gateway = stage::start(&json!({"mcp_servers": {
+        "pipe": stage::stdio_with(&["--era", "legacy"], &json!({"timeout": 1})),
+        "web": {"url": web.url(), "timeout": 1},
+    }}));
+    let client = Party::Modern(ModernClient::new(gateway.url()));
+    for server in ["pipe", "web"] {
+        let tool = format!("{server}__progress");
+        let arguments = r#"{"steps":100,"delay_ms":100}"#;
+        let answer = client.call_with_token(&tool, arguments, "7").await;
+
+        // Ten seconds of progress, of which one was waited for.
+        let heard = answer.notifications.len();
+        assert!((1..=20).contains(&heard), "{server}: {heard}");
+        let meta = answer.result()["_meta"].clone();
+        assert_eq!(meta["genlock/reason"], "deadline_exceeded", "{server}");
+    }
+}

@@ -7,10 +7,12 @@ use std::{
     fs::{self, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
+    sync::Arc,
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
 use genlock_mcp::{RawJson, RawObject};
+use parking_lot::Mutex;
 
 /// The form of an entry; another one is no entry.
 const VERSION: &str = "1";
@@ -21,12 +23,17 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct SchemaCache {
     dir: Utf8PathBuf,
+    /// Held while an entry is written, so that an older list never takes the place of a newer one.
+    writing: Arc<Mutex<()>>,
 }
 
 impl SchemaCache {
     /// Uses a directory, which is made with the first entry.
     pub fn new(dir: impl Into<Utf8PathBuf>) -> Self {
-        Self { dir: dir.into() }
+        Self {
+            dir: dir.into(),
+            writing: Arc::default(),
+        }
     }
 
     /// Returns the tools last listed under a definition.
@@ -42,6 +49,20 @@ impl SchemaCache {
             entry.get("tools")?.items().ok()
         } else {
             None
+        }
+    }
+
+    /// Replaces an entry as [`SchemaCache::store`] does, unless it is not the newest any more once its turn has come.
+    pub(crate) fn store_newest(
+        &self,
+        key: &str,
+        tools: &[RawJson],
+        is_newest: impl FnOnce() -> bool,
+    ) -> io::Result<()> {
+        let _turn = self.writing.lock();
+        match is_newest() {
+            true => self.store(key, tools),
+            false => Ok(()),
         }
     }
 

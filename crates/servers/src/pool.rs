@@ -284,6 +284,7 @@ impl Pool {
             connection: ArcSwapOption::empty(),
             tools: watch::Sender::new(tools),
             own_list,
+            lists: AtomicU64::new(0),
             list_asked_at: OnceLock::new(),
             snapshot: watch::Sender::new(snapshot),
             commands,

@@ -6,6 +6,7 @@
 //!   With `--control DIR` a test steers it while it runs, by files in that directory:
 //!   `extra_tool` (the list has one tool more while it exists), `fail_list` (listings fail while it exists),
 //!   `no_tools` (the list is empty while it exists), `fail_http` (every POST is answered with 503 while it exists),
+//!   `lock` (every request is answered with 401 while it exists),
 //!   `announce`, `announce_prompts`, `announce_resources` (sends the notification, then removes the file),
 //!   `updated` (holds the URI of a changed resource), `drop_sessions` (forgets all legacy sessions),
 //!   `end_listens` (ends the modern listen streams with their result); the tool `hold {key}` creates `held.KEY`

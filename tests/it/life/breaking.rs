@@ -62,3 +62,31 @@ async fn after_five_transport_failures_calls_are_refused_at_once_and_tool_errors
     );
     assert!(shown["retry_at"].is_string(), "{shown}");
 }
+
+#[tokio::test]
+async fn a_server_that_refuses_its_credentials_from_now_on_is_parked_until_a_reload() {
+    let scratch = stage::scratch();
+    let control = Control::new(&scratch, "control");
+    let web = FakeServer::http(&scratch, "web", &["--control", control.arg()]);
+    let gateway = stage::start(&json!({"mcp_servers": {"web": {"url": web.url()}}}));
+    stage::wait_ready(&gateway).await;
+    let client = ModernClient::new(gateway.url());
+    assert!(client.call("web__echo", "{}").await.is_result());
+
+    control.on("lock");
+    let refused = client.call("web__echo", "{}").await;
+    let parked = stage::wait_for_state(&gateway, "web", "parked").await;
+    control.off("lock");
+    let report = super::reload(&gateway).await;
+
+    assert_eq!(reason(&refused), "upstream_unauthorized");
+    assert_eq!(
+        parked["reason"],
+        "server/discover: the upstream refused the credentials: HTTP status 401 Unauthorized"
+    );
+    assert_eq!(report["servers"]["unavailable"], json!([]));
+    assert_eq!(
+        client.call("web__echo", r#"{"text":"on"}"#).await.text(),
+        "on"
+    );
+}

@@ -297,6 +297,7 @@ impl Failure {
             "deadline_exceeded" | "busy" => "TimeoutError",
             "response_too_large" => "ResponseTooLarge",
             "outcome_unknown" => "OutcomeUnknown",
+            "breaker_open" => "CircuitBreakerOpen",
             "mcp_servers_unavailable" => "CannotStartMcpServerError",
             _ => "ToolInvocationError",
         };

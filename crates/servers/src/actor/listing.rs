@@ -71,8 +71,11 @@ impl Actor {
                 shared.definition.cache_key(),
                 tools.entries(),
             );
+            let shared = Arc::clone(shared);
+            let number = shared.lists.fetch_add(1, Ordering::SeqCst) + 1;
             self.setting.context.tasks.spawn_blocking(move || {
-                if let Err(error) = cache.store(&key, &entries) {
+                let is_newest = || shared.lists.load(Ordering::SeqCst) == number;
+                if let Err(error) = cache.store_newest(&key, &entries, is_newest) {
                     tracing::warn!(%error, "the schema cache was not written");
                 }
             });

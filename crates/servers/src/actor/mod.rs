@@ -211,6 +211,12 @@ impl Actor {
                 // Who asked may have gone.
                 let _ = done.send(());
             }
+            Command::Doubt(connection) => {
+                let tries = self.under_way.trying.is_some();
+                if self.serves(&connection) && !tries {
+                    self.try_connection();
+                }
+            }
             Command::Look => {}
         }
     }

@@ -61,7 +61,7 @@ impl Actor {
         self.step(ServerEvent::Idle).await;
     }
 
-    fn try_connection(&mut self) {
+    pub(super) fn try_connection(&mut self) {
         let Some(live) = &self.live else { return };
         let connection = Arc::clone(&live.connection);
         self.under_way.trying = Some(Box::pin(async move {
@@ -81,6 +81,8 @@ impl Actor {
         let event = match result {
             Ok(()) => return,
             Err(CallError::SessionExpired) => ServerEvent::Expired,
+            // What refuses the credentials here refuses those of calls as well.
+            Err(error @ CallError::Unauthorized { .. }) => lost(&error.to_string()),
             Err(_) if was_used => return,
             Err(error) => lost(&format!("the keepalive failed: {error}")),
         };

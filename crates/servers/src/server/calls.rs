@@ -41,7 +41,10 @@ impl Server {
                 source: source @ (CallError::SessionExpired | CallError::Closed { sent: false }),
                 ..
             }) => source,
-            ended => return ended,
+            ended => {
+                self.doubt(&connection, &ended);
+                return ended;
+            }
         };
         // Whoever comes first has the connection renewed; all wait for the same new one.
         let renew = Command::Renew(Arc::clone(&connection));
@@ -69,6 +72,20 @@ impl Server {
         let ended = connection.client.call(call, deadline).await;
         pass.ended(connection.verdict(&ended, deadline == own));
         ended.map_err(|error| self.failed(error))
+    }
+
+    /// Has the connection tried where a call's credentials were refused: a key that was withdrawn parks the server, one that
+    /// only lacks the right to one tool does not.
+    fn doubt(&self, connection: &Arc<Connection>, ended: &Result<Outcome, ServerError>) {
+        if let Err(ServerError::Call {
+            source: CallError::Unauthorized { .. },
+            ..
+        }) = ended
+        {
+            let doubt = Command::Doubt(Arc::clone(connection));
+            // A full queue is worked off soon, and the next such call asks again.
+            let _ = self.lease.shared.commands.try_send(doubt);
+        }
     }
 
     fn failed(&self, source: CallError) -> ServerError {

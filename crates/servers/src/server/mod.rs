@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) tools: watch::Sender<Option<Arc<ToolSet>>>,
     /// Whether the tools are those of this definition, and not of the one that it replaced.
     pub(crate) own_list: AtomicBool,
+    /// How often its tools were listed.
+    pub(crate) lists: AtomicU64,
     /// When a list first asked for the tools of a server that was never listed.
     pub(crate) list_asked_at: OnceLock<Instant>,
     pub(crate) snapshot: watch::Sender<ServerSnapshot>,
@@ -112,6 +114,8 @@ pub(crate) enum Command {
     Use,
     /// This connection serves no more: make another.
     Renew(Arc<Connection>),
+    /// This connection's credentials were refused: try whether they are still good.
+    Doubt(Arc<Connection>),
     /// Take this step; who asked waits until it is taken.
     Ask(ServerEvent, oneshot::Sender<()>),
     /// Look whether a configuration still has the server.

@@ -65,10 +65,11 @@ pub(crate) async fn serve(server: Arc<Server>, address: SocketAddr) -> io::Resul
 impl Shared {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let flags = &self.server.flags;
-        if let Some(token) = &flags.require_bearer
-            && header_of(request.headers(), "authorization")
+        let is_wrong = |token: &String| {
+            header_of(request.headers(), "authorization")
                 != Some(format!("Bearer {token}").as_str())
-        {
+        };
+        if flags.require_bearer.as_ref().is_some_and(is_wrong) || flags.switched("lock") {
             let mut answer = plain(StatusCode::UNAUTHORIZED, "who are you?");
             answer.headers_mut().insert(
                 header::WWW_AUTHENTICATE,
