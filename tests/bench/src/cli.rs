@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::thread;
 
 use anyhow::{Context as _, anyhow};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tokio::runtime;
 
 use crate::process::cores::Layout;
-use crate::{campaign, floor, process, report, upstream};
+use crate::{campaign, floor, process, reload, report, upstream};
 
 /// Exit code under `--check` where a target is missed or could not be measured.
 const EXIT_MISSED: u8 = 1;
@@ -30,6 +30,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Latency, throughput, CPU and memory of a call: direct, through the floor, through the gateway
     Call(CallArgs),
+    /// Reloads: how long they take, what they touch, what callers see of them, and that no private value comes out
+    Reload(ReloadArgs),
     /// A bare echo MCP server over HTTP
     UpstreamHttp(UpstreamArgs),
     /// A bare echo MCP server over stdin and stdout
@@ -88,6 +90,75 @@ pub(crate) struct CallArgs {
     pub(crate) check: bool,
 }
 
+/// The arguments of `reload`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ReloadArgs {
+    /// The gateway's binary
+    #[arg(long, value_name = "PATH")]
+    pub(crate) genlock: PathBuf,
+    /// Servers of the large configuration
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) servers: usize,
+    /// How many of them are processes where it is looked at which are touched
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) stdio: usize,
+    /// How often each thing is tried
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rounds: u64,
+    /// How long clients call in one round under load, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) span_ms: u64,
+    /// What is looked at
+    #[arg(
+        long,
+        value_enum,
+        value_name = "PART,PART",
+        default_value = "speed,touches,saves,load,revoked,secrets",
+        value_delimiter = ','
+    )]
+    pub(crate) parts: Vec<Part>,
+    /// Taken for the sake of one recipe for all benchmarks; reloads are measured without auth
+    #[arg(long)]
+    pub(crate) no_auth: bool,
+    /// Prints all figures as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Exits with 1 if a target is missed
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// The parts of `reload`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// How long a reload of many servers takes
+    Speed,
+    /// Which servers a reload touches
+    Touches,
+    /// Ways to save the file
+    Saves,
+    /// Calls while the configuration changes
+    Load,
+    /// A server that is taken away
+    Revoked,
+    /// Private values
+    Secrets,
+}
+
+// === impl Part ===
+
+impl Part {
+    /// All parts, in their order.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Speed,
+        Self::Touches,
+        Self::Saves,
+        Self::Load,
+        Self::Revoked,
+        Self::Secrets,
+    ];
+}
+
 /// The arguments of the upstreams.
 #[derive(Debug, Args)]
 pub(crate) struct UpstreamArgs {
@@ -115,6 +186,7 @@ impl Command {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Call(args) => return call(args),
+            Self::Reload(args) => return reload(&args),
             Self::UpstreamHttp(args) => {
                 process::end_with_parent()?;
                 let runtime = runtime::Builder::new_current_thread()
@@ -130,6 +202,19 @@ impl Command {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Takes the figures of reload, and prints them.
+fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let reached = runtime.block_on(reload::run(args))?;
+    Ok(if args.check && !reached {
+        ExitCode::from(EXIT_MISSED)
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// Takes the figures on a thread with a runtime of its own, then prints them.

@@ -10,6 +10,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
@@ -81,6 +82,44 @@ impl Connection {
         Ok(self.exchange(request).await?.status)
     }
 
+    /// Makes one call, whatever comes of it: the status and the message.
+    ///
+    /// # Errors
+    /// The connection breaks, or the answer is no JSON.
+    pub(crate) async fn outcome(
+        &mut self,
+        template: &Template,
+        id: u64,
+    ) -> anyhow::Result<(StatusCode, Value)> {
+        let mut body = Vec::with_capacity(512);
+        template.write_body(id, &mut body);
+        let mut request = Request::new(Full::from(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = Uri::from_static("/mcp");
+        *request.headers_mut() = template.headers().clone();
+        decoded(self.exchange(request).await?)
+    }
+
+    /// Asks a route that speaks JSON.
+    ///
+    /// # Errors
+    /// The connection breaks, or the answer is no JSON.
+    pub(crate) async fn json(
+        &mut self,
+        method: Method,
+        host: &str,
+        path: &str,
+        body: &str,
+    ) -> anyhow::Result<(StatusCode, Value)> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, host)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::from(body.to_owned()))?;
+        decoded(self.exchange(request).await?)
+    }
+
     /// Sends a request and reads the answer to its last byte.
     async fn exchange(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
         self.sender
@@ -100,6 +139,16 @@ impl Connection {
             body,
         })
     }
+}
+
+/// Returns the status and the message, be it JSON or the last of a stream of events.
+fn decoded(answer: Answer) -> anyhow::Result<(StatusCode, Value)> {
+    let body = answer.body.to_bytes();
+    let message = serde_json::from_slice(&body).or_else(|error| {
+        let last = answer::last_event(&body).ok_or(error)?;
+        serde_json::from_slice(&last)
+    });
+    Ok((answer.status, message.context("read an answer as JSON")?))
 }
 
 /// Checks the answer, be it JSON or a stream of events.
