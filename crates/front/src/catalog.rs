@@ -27,6 +27,8 @@ const TTL_MS: u64 = 5_000;
 pub(crate) struct Entry {
     pub(crate) server: Server,
     pub(crate) tool: Arc<Tool>,
+    /// What clients list: its definition under the name that it is shown by.
+    listed: RawJson,
 }
 
 /// What a name leads to.
@@ -69,11 +71,12 @@ pub(crate) struct Pages {
 }
 
 impl Catalog {
-    /// Compiles what the servers list now.
+    /// Compiles what the servers list now. What was shown `before` in the same way is taken from there: most of it.
     pub(crate) fn compile(
         servers: &Servers,
         access: &ToolAccess,
         owners: &BTreeMap<String, String>,
+        before: Option<&Self>,
     ) -> Self {
         let seen: Vec<Option<Arc<ToolSet>>> = servers.iter().map(Server::tools).collect();
         let listed: Vec<(&Server, Arc<ToolSet>)> = servers
@@ -101,17 +104,21 @@ impl Catalog {
         let reserved: BTreeSet<String> = metas.keys().cloned().collect();
         let names = name_tools(&listings, access.names, owners, &reserved);
 
-        let entry_of = |(index, name): &(usize, String)| {
+        let entry_of = |shown: &str, (index, name): &(usize, String)| {
             let (server, tools) = listed.get(*index)?;
+            let tool = Arc::clone(tools.get(name)?);
+            let before = before.and_then(|before| before.entries.get(shown));
+            let same = before.filter(|before| Arc::ptr_eq(&before.tool, &tool));
             Some(Entry {
                 server: (*server).clone(),
-                tool: Arc::clone(tools.get(name)?),
+                listed: same.map_or_else(|| definition(shown, &tool), |same| same.listed.clone()),
+                tool,
             })
         };
         let entries: BTreeMap<String, Entry> = names
             .shown
             .iter()
-            .filter_map(|(shown, place)| Some((shown.clone(), entry_of(place)?)))
+            .filter_map(|(shown, place)| Some((shown.clone(), entry_of(shown, place)?)))
             .collect();
         let unavailable = unavailable(servers);
         let own_ttl = listed
@@ -125,10 +132,7 @@ impl Catalog {
             own_ttl.unwrap_or(TTL_MS).min(TTL_MS)
         };
 
-        let flat: Vec<RawJson> = entries
-            .iter()
-            .map(|(shown, entry)| definition(shown, entry))
-            .collect();
+        let flat: Vec<RawJson> = entries.values().map(|entry| entry.listed.clone()).collect();
         let meta: Vec<RawJson> = MetaTool::ALL
             .iter()
             .map(|tool| tool.definition(&access.meta_prefix))
@@ -256,8 +260,8 @@ impl Pages {
 }
 
 /// Returns a tool's definition under the name it is shown by; all else stays as the server wrote it.
-fn definition(shown: &str, entry: &Entry) -> RawJson {
-    let mut definition: RawObject = entry.tool.definition.clone();
+fn definition(shown: &str, tool: &Tool) -> RawJson {
+    let mut definition: RawObject = tool.definition.clone();
     definition.set("name", RawJson::string(shown));
     definition.to_raw()
 }

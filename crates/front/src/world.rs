@@ -40,7 +40,12 @@ impl World {
         let owners = before
             .map(|before| before.owners.clone())
             .unwrap_or_default();
-        let catalog = Catalog::compile(&servers, &config.tool_access, &owners);
+        let catalog = Catalog::compile(
+            &servers,
+            &config.tool_access,
+            &owners,
+            before.map(|before| &before.catalog),
+        );
         let first_lists = Instant::now() + config.first_list_wait;
         let version = before.map_or(0, |before| before.version_of(&catalog));
         let world = Self {
@@ -58,7 +63,12 @@ impl World {
 
     /// Compiles the same configuration anew, after servers were listed.
     pub(crate) fn recompiled(&self) -> Self {
-        let catalog = Catalog::compile(&self.servers, &self.config.tool_access, &self.owners);
+        let catalog = Catalog::compile(
+            &self.servers,
+            &self.config.tool_access,
+            &self.owners,
+            Some(&self.catalog),
+        );
         let world = Self {
             generation: self.generation,
             config: Arc::clone(&self.config),

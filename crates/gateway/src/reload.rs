@@ -412,7 +412,9 @@ impl Reloader {
             Arc::clone(&generation.config),
             servers.clone(),
         );
-        self.in_force.store(Arc::new(generation.clone()));
+        let old = self.in_force.swap(Arc::new(generation.clone()));
+        // To take a large one apart needs milliseconds, which nobody has to wait for.
+        drop(tokio::task::spawn_blocking(move || drop(old)));
         let removed = outcome.removed.iter().filter_map(|name| before.get(name));
         let leaving = removed.map(Leaving::of).collect();
         self.pool
@@ -434,15 +436,11 @@ impl Reloader {
         } = begun;
         if !report.dry_run {
             let servers = self.front.servers();
-            let started: BTreeSet<&String> = report
-                .servers
-                .added
+            let started = report.servers.added.iter().chain(&report.servers.changed);
+            let started: BTreeSet<&str> = started.map(String::as_str).collect();
+            let waits = servers
                 .iter()
-                .chain(&report.servers.changed)
-                .collect();
-            let waits = servers.iter().map(|server| {
-                outcome_of(server, started.iter().any(|name| *name == server.name()))
-            });
+                .map(|server| outcome_of(server, started.contains(server.name())));
             let ends = leaving.iter().map(|leaving| self.has_left(leaving));
             let all = async {
                 tokio::join!(
