@@ -8,6 +8,7 @@
 )]
 
 mod calls;
+mod gateway;
 mod hand;
 mod handshake;
 mod life;

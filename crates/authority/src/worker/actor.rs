@@ -25,8 +25,10 @@ const LINES: usize = 512;
 /// How many frames a worker may send in a second, and from one heartbeat to the next where that is less.
 const FLOOD: u32 = 4_000;
 const LEAST_FLOOD: f64 = 1_000.0;
-/// How long is waited for the one of both ends of a worker, its pipe's and its process's, that comes second.
-const SECOND_END: Duration = Duration::from_secs(1);
+/// How long the pipe of a process that has ended is read: what it started may hold it open.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a process may go on that has closed its pipe without being told to end.
+const PIPELESS: Duration = Duration::from_secs(5);
 
 /// A turn to run, and who waits for it.
 #[derive(Debug)]
@@ -67,6 +69,8 @@ pub(crate) struct Actor {
     inputs: VecDeque<Input>,
     /// The number of the next frame.
     sent: u64,
+    /// Whether the process is a worker for certain. One that dialled in and is none is left alone.
+    proven: bool,
 }
 
 /// What the actor keeps of time and of the pipe.
@@ -77,10 +81,10 @@ struct Watch {
     heard: u32,
     /// How many frames may come from one heartbeat to the next.
     flood: u32,
-    closed: bool,
-    exited: Option<ExitStatus>,
-    /// When the worker counts as gone, since one of both ends came.
-    gone_at: Option<Instant>,
+    /// When the pipe was closed.
+    closed: Option<Instant>,
+    /// When the process ended, and how.
+    exited: Option<(Instant, Option<ExitStatus>)>,
     stopped: bool,
     retired: bool,
 }
@@ -99,6 +103,7 @@ impl Actor {
             pid: expected.pid,
             birth: expected.birth,
         };
+        let proven = matches!(process, Process::Child(_));
         Self {
             order,
             identity,
@@ -110,6 +115,7 @@ impl Actor {
             sink: None,
             inputs: VecDeque::new(),
             sent: 0,
+            proven,
         }
     }
 
@@ -134,7 +140,9 @@ impl Actor {
                 tracing::info!(pid = %self.identity.pid, session = %self.order.session, ?end, "worker ended");
             }
         }
-        self.tree.kill().await;
+        if self.proven {
+            self.tree.kill().await;
+        }
         // It was killed, so that this takes no time.
         if let Process::Child(child) = &mut self.process {
             let _ = child.wait().await;
@@ -165,12 +173,12 @@ impl Actor {
             }
             let due = watch.due(&self.machine, &self.limits);
             let input = tokio::select! {
-                heard = heard.recv(), if !watch.closed => watch.heard(heard),
+                heard = heard.recv(), if watch.closed.is_none() => watch.heard(heard),
                 ended = self.process.ended(), if watch.exited.is_none() => {
-                    watch.exited(ended.unwrap_or_default());
+                    watch.exited = Some((Instant::now(), ended));
                     None
                 }
-                () = until(watch.gone_at) => Some(Input::Gone(watch.loss())),
+                () = until(watch.gone_at(self.machine.is_leaving())) => Some(Input::Gone(watch.loss())),
                 () = self.connection.stop.cancelled(), if !watch.stopped => {
                     watch.stopped = true;
                     Some(Input::Stop)
@@ -211,6 +219,7 @@ impl Actor {
             Effect::Send(frame) => self.send(&frame, lines),
             Effect::Bootstrap(version) => self.bootstrap(version, lines),
             Effect::Opened(servers) => {
+                self.proven = true;
                 self.connection.servers.send_replace(servers);
                 self.opened(Ok(()));
             }
@@ -303,9 +312,8 @@ impl Watch {
             heard_at: now,
             heard: 0,
             flood,
-            closed: false,
+            closed: None,
             exited: None,
-            gone_at: None,
             stopped: false,
             retired: false,
         }
@@ -331,37 +339,33 @@ impl Watch {
             }
             Some(Heard::Frame(frame)) => Some(Input::Frame(frame)),
             Some(Heard::NoFrame(error)) => {
-                self.closed = true;
+                self.closed = Some(self.heard_at);
                 Some(Input::Gone(Loss::NoFrame(error)))
             }
             Some(Heard::Closed) | None => {
-                self.closed = true;
-                self.one_end();
+                self.closed = Some(self.heard_at);
                 None
             }
         }
     }
 
-    fn exited(&mut self, status: ExitStatus) {
-        self.exited = Some(status);
-        self.one_end();
-    }
-
-    /// The pipe or the process ended: the other one follows, and what was written before is still read.
-    fn one_end(&mut self) {
-        let now = Instant::now();
-        let both = self.closed && self.exited.is_some();
-        self.gone_at = Some(match self.gone_at {
-            _ if both => now,
-            Some(at) => at,
-            None => now + SECOND_END,
-        });
+    /// Returns when the worker counts as gone. It has two ends, its pipe's and its process's, and the second one follows
+    /// the first.
+    fn gone_at(&self, leaving: bool) -> Option<Instant> {
+        match (self.closed, &self.exited) {
+            (None, None) => None,
+            (Some(_), Some((exited, _))) => Some(*exited),
+            (None, Some((exited, _))) => Some(*exited + LAST_WORDS),
+            // It was told to end, and for that it has a time of its own.
+            (Some(_), None) if leaving => None,
+            (Some(closed), None) => Some(closed + PIPELESS),
+        }
     }
 
     fn loss(&self) -> Loss {
         match self.exited {
-            Some(status) => Loss::Exited(status),
-            None => Loss::Closed,
+            Some((_, Some(status))) => Loss::Exited(status),
+            Some((_, None)) | None => Loss::Closed,
         }
     }
 

@@ -207,11 +207,17 @@ impl Workers {
             return Err(SpawnError::Hello { field, what });
         }
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-        let pid = Pid::new(pid.unwrap_or_default());
+        let pid = pid.unwrap_or_default();
+        if pid == std::process::id() {
+            let (field, what) = ("pid", "is the gateway itself");
+            return Err(SpawnError::Hello { field, what });
+        }
+        let pid = Pid::new(pid);
+        // The watch first: then whoever has this id is the one that it watches.
+        let process = Process::peer(pid).map_err(identify)?;
         let identity = Identity::of(pid).map_err(identify)?;
         let (reader, writer) = stream.into_split();
-        self.open(order, identity, Process::Peer, reader, writer)
-            .await
+        self.open(order, identity, process, reader, writer).await
     }
 
     async fn open(

@@ -143,6 +143,20 @@ impl Machine {
         matches!(self.phase, Phase::Idle)
     }
 
+    /// Tells whether the worker is on its way out, and may take its time between closing its pipe and its end.
+    pub(crate) fn is_leaving(&self) -> bool {
+        match &self.phase {
+            Phase::Leaving(_) => true,
+            Phase::Finishing(_) => self.asked == Some(Asked::Stop),
+            Phase::Greeting
+            | Phase::Preparing
+            | Phase::Idle
+            | Phase::Offered(..)
+            | Phase::Running { .. }
+            | Phase::Ended => false,
+        }
+    }
+
     /// Returns what is waited for now.
     pub(crate) fn wait(&self) -> Option<Wait> {
         if self.asked == Some(Asked::Stop) && !matches!(self.phase, Phase::Ended) {
@@ -443,7 +457,17 @@ impl Machine {
     fn gone(&mut self, loss: Loss) -> Effects {
         let before = std::mem::replace(&mut self.phase, Phase::Ended);
         let retired = matches!(before, Phase::Leaving(Asked::Retire));
-        let orderly = matches!(loss, Loss::Exited(status) if status.success());
+        let orderly = match &loss {
+            Loss::Exited(status) => status.success(),
+            // Nobody is told how a process ended that dialled in.
+            Loss::Closed => true,
+            Loss::Lied(_)
+            | Loss::NoFrame(_)
+            | Loss::Overdue(_)
+            | Loss::Silent
+            | Loss::Stalled
+            | Loss::Failed { .. } => false,
+        };
         let end = match self.asked {
             // However it ends: it was to end.
             Some(Asked::Stop) => WorkerEnd::Stopped,

@@ -1,14 +1,21 @@
 //! The process behind a worker: what it is started with, its pipes, and its end.
 
-use std::{collections::BTreeMap, io, path::Path, process::ExitStatus};
+use std::{
+    collections::BTreeMap, io, os::fd::OwnedFd, path::Path, process::ExitStatus, time::Duration,
+};
 
 use genlock_frames::{Birth, Decoder, FrameError, Pid, ToGateway};
+use rustix::process::{PidfdFlags, pidfd_open};
 use secrecy::ExposeSecret;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
+    io::{
+        AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Interest,
+        unix::AsyncFd,
+    },
     process::{Child, Command},
     sync::mpsc,
     task::spawn_blocking,
+    time::{Instant, sleep},
 };
 
 pub(crate) use super::tree::Identity;
@@ -38,6 +45,9 @@ const BASE: [&str; 17] = [
 const PIECE: usize = 64 * 1024;
 /// The longest line of a worker's log that is passed on whole, in bytes.
 const LONGEST_LINE: u64 = 4 * 1024;
+/// How long processes may take to go that were killed, and the pause between two looks.
+const KILLED: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(5);
 /// The most processes of one worker that are kept in mind.
 const MOST_PROCESSES: usize = 4096;
 
@@ -53,19 +63,38 @@ pub(crate) enum Heard {
 pub(crate) enum Process {
     /// One that was started here.
     Child(Child),
-    /// One that dialled in.
-    Peer,
+    /// One that dialled in: becomes readable when it ends.
+    Peer(AsyncFd<OwnedFd>),
 }
 
 impl Process {
-    /// Waits for its end; for one that dialled in only the end of its pipe tells.
+    /// Watches a process that dialled in.
+    #[expect(
+        deprecated,
+        reason = "an `OwnedFd` stays the same open descriptor, which is what the successor asks for"
+    )]
+    pub(crate) fn peer(pid: Pid) -> io::Result<Self> {
+        let raw = i32::try_from(pid.get()).ok();
+        let raw = raw.and_then(rustix::process::Pid::from_raw);
+        let raw = raw.ok_or_else(|| io::Error::other("the socket has no process behind it"))?;
+        let fd = pidfd_open(raw, PidfdFlags::empty())?;
+        AsyncFd::with_interest(fd, Interest::READABLE).map(Self::Peer)
+    }
+
+    /// Waits for its end; nobody is told how one ended that dialled in.
     ///
     /// # Cancel safety
     /// Cancel safe.
-    pub(crate) async fn ended(&mut self) -> io::Result<ExitStatus> {
+    pub(crate) async fn ended(&mut self) -> Option<ExitStatus> {
         match self {
-            Self::Child(child) => child.wait().await,
-            Self::Peer => std::future::pending().await,
+            Self::Child(child) => child.wait().await.ok(),
+            Self::Peer(process) => {
+                // An error can only mean that the watch itself is gone; then the end of the pipe tells.
+                if process.readable().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+                None
+            }
         }
     }
 }
@@ -175,10 +204,22 @@ impl Tree {
         }
     }
 
-    /// Kills all of it.
+    /// Kills all of it, and waits until it is gone.
     pub(crate) async fn kill(&self) {
         let known = self.0.clone();
         // A panic in there would be a bug, and leaves what it left.
-        let _ = spawn_blocking(move || tree::kill(&known)).await;
+        let Ok(killed) = spawn_blocking(move || tree::kill(&known)).await else {
+            return;
+        };
+        let until = Instant::now() + KILLED;
+        while Instant::now() < until {
+            let killed = killed.clone();
+            let left = spawn_blocking(move || tree::look(&killed)).await;
+            if left.is_ok_and(|left| left.is_empty()) {
+                return;
+            }
+            sleep(PAUSE).await;
+        }
+        tracing::error!("processes of a worker do not end though they were killed");
     }
 }

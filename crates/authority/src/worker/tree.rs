@@ -72,8 +72,8 @@ pub(crate) fn look(roots: &BTreeMap<Pid, Birth>) -> BTreeMap<Pid, Birth> {
 /// Kills these processes and everything that they started.
 ///
 /// All of them are held first, so that none can start another while it is looked for it. A process is only ever touched
-/// while it is the one that was meant.
-pub(crate) fn kill(roots: &BTreeMap<Pid, Birth>) {
+/// while it is the one that was meant. Returns what was killed; it may take a moment to go.
+pub(crate) fn kill(roots: &BTreeMap<Pid, Birth>) -> BTreeMap<Pid, Birth> {
     let mut held = BTreeMap::new();
     for _ in 0..ROUNDS {
         let mut known = roots.clone();
@@ -91,6 +91,7 @@ pub(crate) fn kill(roots: &BTreeMap<Pid, Birth>) {
     for (pid, birth) in &held {
         send(*pid, *birth, Signal::KILL);
     }
+    held
 }
 
 fn send(pid: Pid, birth: Birth, signal: Signal) {

@@ -451,7 +451,7 @@ fn a_worker_that_was_told_to_end_is_not_listened_to_and_ends_once() {
         &[
             ("exit0", "end:retired"),
             ("exit1", "end:exited"),
-            ("closed", "end:closed"),
+            ("closed", "end:retired"),
             ("overdue", "end:overdue"),
             ("result", ""),
             ("hello", ""),
