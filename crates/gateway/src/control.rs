@@ -50,6 +50,9 @@ impl Control {
                 accepted = listener.accept() => accepted,
             };
             match accepted {
+                Ok((stream, _)) if self.is_of_a_server(&stream) => {
+                    tracing::warn!("a control connection of a server was refused");
+                }
                 Ok((stream, _)) if is_owner(&stream) => {
                     let control = self.clone();
                     self.tasks
@@ -62,6 +65,13 @@ impl Control {
                 }
             }
         }
+    }
+
+    /// A server must not direct the gateway that runs it.
+    fn is_of_a_server(&self, stream: &UnixStream) -> bool {
+        let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
+        let peer = peer.and_then(|pid| u32::try_from(pid).ok());
+        peer.is_some_and(|pid| self.methods.status.pool.is_of_a_server(pid))
     }
 
     async fn connection(self, stream: UnixStream) {

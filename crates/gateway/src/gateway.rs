@@ -117,6 +117,7 @@ pub struct GatewayBuilder {
     host: Host,
     environment: HostEnvironment,
     cache: Option<Utf8PathBuf>,
+    hidden: Vec<Utf8PathBuf>,
 }
 
 /// The door for configurations, and where those knock who do not wait.
@@ -174,6 +175,13 @@ impl GatewayBuilder {
         self
     }
 
+    /// Hides a file or a directory from servers in namespaces.
+    #[must_use]
+    pub fn hide(mut self, path: impl Into<Utf8PathBuf>) -> Self {
+        self.hidden.push(path.into());
+        self
+    }
+
     /// Starts the gateway and its servers. Must be called inside a tokio runtime; waits for no server.
     ///
     /// Such a gateway commits nothing and serves this configuration to its end; see [`Gateway::boot`].
@@ -182,7 +190,7 @@ impl GatewayBuilder {
             host: &self.host,
             environment: self.environment,
             cache: self.cache,
-            hidden: Vec::new(),
+            hidden: self.hidden,
         };
         world.assemble(None, Arc::new(self.config))
     }
@@ -294,6 +302,7 @@ impl Gateway {
             host,
             environment: HostEnvironment::default(),
             cache: None,
+            hidden: Vec::new(),
         }
     }
 

@@ -325,6 +325,13 @@ impl Pool {
             .collect()
     }
 
+    /// Tells whether a process is a server's: the server itself, or one that it has started.
+    ///
+    /// What a server has detached from itself is found where it has a keeper.
+    pub fn is_of_a_server(&self, pid: u32) -> bool {
+        self.context.processes.is_of_a_server(pid)
+    }
+
     /// Returns what containment there is on this machine for the servers of this pool. Tries it the first time.
     ///
     /// # Cancel safety

@@ -16,7 +16,7 @@ fn observer(scratch: &Scratch, containment: &str, looks: &[(&str, &str)]) -> Val
     let report = scratch.join("report");
     let mut script = String::new();
     for (name, look) in looks {
-        script += &format!("echo \"{name}=$({look} 2>&1 | tr '\\n' ' ')\" >> report.new\n");
+        script += &format!("echo \"{name}=$( {look} 2>&1 | tr '\\n' ' ')\" >> report.new\n");
     }
     script += &format!("mv report.new {}\n", report.display());
     script += &format!("exec {}", fake_server().display());
@@ -225,4 +225,35 @@ async fn a_server_that_ends_before_it_answers_is_told_at_once_whoever_holds_its_
 
     assert!(reason.contains("exit status: 7"), "{reason}");
     assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn the_control_socket_refuses_servers_and_what_they_have_detached() {
+    let genlock = stage::genlock();
+    let ask = |detach: &str| {
+        format!(
+            "until test -S state/control.sock; do :; done; {detach} sh -c '{} --config genlock.yaml --state-dir state status; echo code $?'",
+            genlock.display()
+        )
+    };
+    // The second is asked by a process whose parents are gone.
+    let detached = format!(
+        "({} > asked 2>&1 &); until grep -s code asked; do :; done",
+        ask("setsid")
+    );
+    let looks = [("itself", ask("")), ("detached", detached)];
+    let looks: Vec<_> = looks
+        .iter()
+        .map(|(name, look)| (*name, look.as_str()))
+        .collect();
+
+    let (seen, gateway) = observe("group", &looks).await;
+
+    for name in ["itself", "detached"] {
+        assert!(seen[name].ends_with("code 69"), "{name}: {}", seen[name]);
+    }
+    let refused = "a control connection of a server was refused";
+    assert_eq!(gateway.log().matches(refused).count(), 2);
+    // Whoever is no server's is answered.
+    assert_eq!(gateway.run(&["status"]).code, Some(0));
 }

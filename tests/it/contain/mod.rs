@@ -8,8 +8,7 @@ mod orphans;
 mod refused;
 mod soak;
 mod streams;
-
-use std::{fs::OpenOptions, io::Write as _};
+mod unprivileged;
 
 use genlock_testkit::harness::GenlockProcess;
 
@@ -31,8 +30,12 @@ pub(super) async fn has_namespaces(gateway: &GenlockProcess, test: &str) -> bool
     #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says so")]
     let required = std::env::var_os(REQUIRED).is_some();
     assert!(!required, "{test}: no namespaces here: {reason}");
-    let said = OpenOptions::new().append(true).open("/dev/stderr");
-    let mut said = said.unwrap();
-    writeln!(said, "NOT RUN {test}: no namespaces here: {reason}").unwrap();
+    say_not_run(test, &format!("no namespaces here: {reason}"));
     false
+}
+
+/// Says past a test's captured output that it was not run.
+pub(super) fn say_not_run(test: &str, reason: &str) {
+    let said = format!("NOT RUN {test}: {reason}\n");
+    rustix::io::write(rustix::stdio::stderr(), said.as_bytes()).unwrap();
 }

@@ -33,11 +33,15 @@ pub(super) async fn run(place: &Place, args: WarmArgs, host: Host) -> Result<Exi
         .unwrap_or_else(|| "error".to_owned());
     logging::install(&config.logging, Some(&wish));
     config.servers.retain(|_, server| server.enabled);
-    let cache = place.state_dir()?.join("schema-cache");
-    let gateway = Gateway::builder(config, host)
+    let state = place.state_dir()?;
+    let mut gateway = Gateway::builder(config, host)
         .environment(place.environment.clone())
-        .schema_cache(cache)
-        .start();
+        .schema_cache(state.join("schema-cache"))
+        .hide(state);
+    if let Some(file) = place.config_file() {
+        gateway = gateway.hide(file);
+    }
+    let gateway = gateway.start();
     let deadline = Instant::now() + args.timeout;
     let mut waits = JoinSet::new();
     for server in gateway.servers().iter() {

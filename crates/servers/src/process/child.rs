@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{kept::Line, spawner::Spawner, start::Rung};
+use super::{kept::Line, leaders::Leader, spawner::Spawner, start::Rung};
 
 /// How long a server may take to end itself after its input was closed.
 const EOF_GRACE: Duration = Duration::from_secs(2);
@@ -38,6 +38,7 @@ pub(crate) struct Child {
     watch: Option<AsyncFd<OwnedFd>>,
     /// Cancelled when the process was ended.
     gone: CancellationToken,
+    _leader: Leader,
     /// The kernel kills the process when the thread that started it ends.
     _spawner: Spawner,
 }
@@ -81,7 +82,12 @@ fn watch(leader: Pid) -> Option<AsyncFd<OwnedFd>> {
 // === impl Child ===
 
 impl Child {
-    pub(super) fn new(process: tokio::process::Child, hold: Hold, spawner: Spawner) -> Self {
+    pub(super) fn new(
+        process: tokio::process::Child,
+        hold: Hold,
+        led: Leader,
+        spawner: Spawner,
+    ) -> Self {
         let leader = process
             .id()
             .and_then(|id| i32::try_from(id).ok())
@@ -92,6 +98,7 @@ impl Child {
             hold,
             watch: leader.and_then(watch),
             gone: CancellationToken::new(),
+            _leader: led,
             _spawner: spawner,
         }
     }

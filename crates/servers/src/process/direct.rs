@@ -50,5 +50,7 @@ pub(super) async fn start(
         stdout,
         stderr,
     };
-    Ok((Child::new(process, Hold::Group, spawner.clone()), pipes))
+    let leader = spawner.leaders().enter(process.id());
+    let child = Child::new(process, Hold::Group, leader, spawner.clone());
+    Ok((child, pipes))
 }

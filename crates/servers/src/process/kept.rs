@@ -195,6 +195,8 @@ pub(super) async fn start(
     let (line, process) = Line::open(keeper, &plan.name, spawner)
         .await
         .map_err(refused)?;
+    // Before the server runs, which may knock at the gateway's door at once.
+    let leader = spawner.leaders().enter(process.id());
     let order = Order::Run(Program {
         path: plan.program.to_string_lossy().into_owned(),
         args: plan.args().map(str::to_owned).collect(),
@@ -213,7 +215,7 @@ pub(super) async fn start(
         server,
         namespace: namespace.is_some(),
     };
-    Ok((Child::new(process, hold, spawner.clone()), pipes))
+    Ok((Child::new(process, hold, leader, spawner.clone()), pipes))
 }
 
 /// Waits until the program runs, and returns its pid.

@@ -12,6 +12,7 @@ mod direct;
 mod environment;
 mod keeper;
 mod kept;
+mod leaders;
 mod masks;
 mod program;
 mod spawner;

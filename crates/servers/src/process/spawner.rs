@@ -9,6 +9,8 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
+use super::leaders::Leaders;
+
 /// How many starts may wait for the thread.
 const WAITING: usize = 64;
 
@@ -19,7 +21,10 @@ type Job = Box<dyn FnOnce() + Send>;
 /// The kernel ties a process to the *thread* that started it: from a thread of the runtime, which may end whenever the
 /// runtime likes, a server would be killed for no reason.
 #[derive(Clone, Default)]
-pub(super) struct Spawner(Arc<Mutex<Option<mpsc::Sender<Job>>>>);
+pub(super) struct Spawner {
+    jobs: Arc<Mutex<Option<mpsc::Sender<Job>>>>,
+    leaders: Leaders,
+}
 
 impl Spawner {
     /// Starts a process. Who waits longest is served first.
@@ -43,8 +48,13 @@ impl Spawner {
         answer.await.map_err(|_| gone(()))?
     }
 
+    /// Returns those of the processes that lead servers.
+    pub(super) fn leaders(&self) -> &Leaders {
+        &self.leaders
+    }
+
     fn thread(&self) -> io::Result<mpsc::Sender<Job>> {
-        let mut thread = self.0.lock();
+        let mut thread = self.jobs.lock();
         if let Some(jobs) = &*thread {
             return Ok(jobs.clone());
         }

@@ -114,6 +114,11 @@ impl Processes {
         }
     }
 
+    /// Tells whether a process is one of a server.
+    pub(crate) fn is_of_a_server(&self, pid: u32) -> bool {
+        self.spawner.leaders().lead(pid)
+    }
+
     /// Returns what containment there is. Tries it the first time.
     pub(crate) async fn report(&self) -> ContainmentReport {
         let found = self.find_out().await;
@@ -137,7 +142,14 @@ impl Processes {
     async fn find_out(&self) -> Result<(&Keeper, &Result<bool, String>), String> {
         let keeper = self.keeper.as_ref();
         let keeper = keeper.ok_or_else(|| "the host of this gateway has no keeper".to_owned())?;
-        let probe = async || kept::probe(keeper, &self.spawner).await;
+        let probe = async || {
+            let found = kept::probe(keeper, &self.spawner).await?;
+            match &found {
+                Ok(own_proc) => tracing::info!(own_proc, "servers run in namespaces"),
+                Err(reason) => tracing::warn!(reason, "servers run without namespaces"),
+            }
+            Ok::<_, std::io::Error>(found)
+        };
         // A failure to start the keeper at all is not kept: it may be a moment's.
         let found = self.namespaces.get_or_try_init(probe).await;
         found

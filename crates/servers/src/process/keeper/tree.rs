@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, wait};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, wait};
+
+use super::super::leaders::parent;
 
 /// Kills everything that descends from this process and waits until it is gone.
 ///
@@ -38,19 +40,13 @@ fn children() -> Vec<Pid> {
 }
 
 fn children_by_parent() -> Vec<Pid> {
-    let own = getpid();
+    let own = std::process::id();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let candidates = entries.filter_map(|entry| pid(entry.file_name().to_str()?));
+    let candidates = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     candidates
         .filter(|candidate| parent(*candidate) == Some(own))
+        .filter_map(|child| Pid::from_raw(i32::try_from(child).ok()?))
         .collect()
-}
-
-fn parent(of: Pid) -> Option<Pid> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", of.as_raw_nonzero())).ok()?;
-    // The command's name stands in parentheses and may hold anything.
-    let (_, fields) = stat.rsplit_once(')')?;
-    pid(fields.split_whitespace().nth(1)?)
 }
 
 fn pid(text: &str) -> Option<Pid> {
