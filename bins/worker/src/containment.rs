@@ -34,11 +34,11 @@ impl Identity {
     }
 }
 
-/// Makes this process one whose memory others cannot read, which is told when the process that started it ends, and to
-/// which the processes fall that lose their parent.
+/// Makes this process one whose memory others cannot read, which is killed when the process that started it ends, and to
+/// which the processes fall that lose their parent. Its servers end with it, each by a keeper of its own.
 pub(crate) fn begin() -> io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    set_parent_process_death_signal(Some(Signal::TERM))?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 

@@ -22,11 +22,16 @@ mod worker;
 use std::process::ExitCode;
 
 use clap::Parser;
+use genlock_servers::Role;
 
 fn main() -> ExitCode {
+    let keeper = match genlock_servers::role(std::env::args_os().next().as_deref()) {
+        Role::Keeper(code) => return code,
+        Role::Host(keeper) => keeper,
+    };
     let environment = environment();
     match args::Args::try_parse() {
-        Ok(args) => run::run(&args, environment),
+        Ok(args) => run::run(&args, environment, keeper),
         Err(error) => args::usage(&error),
     }
 }

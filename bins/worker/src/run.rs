@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode};
 
-use genlock_servers::HostEnvironment;
+use genlock_servers::Keeper;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing_subscriber::{EnvFilter, fmt};
@@ -12,11 +12,11 @@ use crate::{
     channel,
     containment::{self, Identity},
     turns::Leave,
-    worker::{self, Ending},
+    worker::{self, Ending, Ground},
 };
 
 /// Runs the worker.
-pub(crate) fn run(args: &Args, environment: Vec<(String, String)>) -> ExitCode {
+pub(crate) fn run(args: &Args, environment: Vec<(String, String)>, keeper: Keeper) -> ExitCode {
     log(&environment);
     let started = containment::begin()
         .and_then(|()| Identity::own())
@@ -33,14 +33,17 @@ pub(crate) fn run(args: &Args, environment: Vec<(String, String)>) -> ExitCode {
         Ok(started) => started,
         Err(error) => return complain("start the worker", &error),
     };
-    let host = environment.into_iter().collect();
-    let code = runtime.block_on(serve(args, own, host));
+    let ground = Ground {
+        environment: environment.into_iter().collect(),
+        keeper,
+    };
+    let code = runtime.block_on(serve(args, own, ground));
     // A read of standard input that is no pipe cannot be ended.
     runtime.shutdown_background();
     code
 }
 
-async fn serve(args: &Args, own: Identity, host: HostEnvironment) -> ExitCode {
+async fn serve(args: &Args, own: Identity, ground: Ground) -> ExitCode {
     let opened = match &args.to.connect {
         Some(path) => channel::dial(path).await,
         None => channel::stdio(),
@@ -53,12 +56,12 @@ async fn serve(args: &Args, own: Identity, host: HostEnvironment) -> ExitCode {
         Ok(stop) => stop,
         Err(error) => return complain("watch signals", &error),
     };
-    let ending = worker::run(channel::open(reader, writer), own, host, stop).await;
+    let ending = worker::run(channel::open(reader, writer), own, ground, stop).await;
     containment::end(own.pid).await;
     exit_code(&ending)
 }
 
-/// Returns what is cancelled by TERM and INT. TERM comes as well when the process that started this one is gone.
+/// Returns what is cancelled by TERM and INT.
 fn stop_signals() -> io::Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

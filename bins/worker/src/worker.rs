@@ -8,7 +8,7 @@ use genlock_frames::{
     ToGateway, ToWorker, TurnOutcome, VERSION,
 };
 use genlock_policy::Gates;
-use genlock_servers::{HostEnvironment, PoolBuilder, Server, Servers};
+use genlock_servers::{HostEnvironment, Keeper, PoolBuilder, Server, Servers};
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
@@ -51,11 +51,19 @@ pub(crate) enum Ending {
     NotTaken(BootstrapError),
 }
 
+/// What the servers of a worker are started on.
+pub(crate) struct Ground {
+    /// The environment that they may inherit from.
+    pub(crate) environment: HostEnvironment,
+    /// What holds their processes together, also where this process is killed.
+    pub(crate) keeper: Keeper,
+}
+
 /// Runs the worker until it is told to end, or the gateway is gone. What it started has been asked to end then.
 pub(crate) async fn run(
     mut channel: Channel,
     own: Identity,
-    host: HostEnvironment,
+    ground: Ground,
     stop: CancellationToken,
 ) -> Ending {
     let hello = Hello {
@@ -67,7 +75,7 @@ pub(crate) async fn run(
         return Ending::GatewayLost;
     }
     let ending = match bootstrapped(&mut channel, own, &stop).await {
-        Ok(session) => serve(&mut channel, session, host, &stop).await,
+        Ok(session) => serve(&mut channel, session, ground, &stop).await,
         Err(ending) => ending,
     };
     if let Ending::NotTaken(error) = &ending {
@@ -130,11 +138,12 @@ async fn bootstrapped(
 async fn serve(
     channel: &mut Channel,
     session: Session,
-    host: HostEnvironment,
+    ground: Ground,
     stop: &CancellationToken,
 ) -> Ending {
     let pool = PoolBuilder::new(SystemTime::now, chance)
-        .environment(host)
+        .environment(ground.environment)
+        .keeper(ground.keeper)
         .build();
     let (servers, _) = pool.reconcile(&session.config, &Servers::default());
     let ending = Service::new(channel, &session, servers).run(stop).await;

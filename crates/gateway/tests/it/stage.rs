@@ -49,6 +49,7 @@ impl Stage {
             },
             environment: Vec::new(),
             strict_boot: true,
+            worker: None,
         };
         let gateway = Gateway::boot(home, &Host::system()).await.unwrap();
         Self {
