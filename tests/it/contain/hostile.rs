@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 /// How long after its owner's death anything may be left.
 const LIMIT: Duration = Duration::from_secs(1);
+/// How long nothing may come after all seemed gone: what was about to start when its owner died.
+const QUIET: Duration = Duration::from_millis(100);
 /// How many pairs of processes the bursting server starts.
 const BURST: &str = "30";
 
@@ -150,14 +152,20 @@ impl Gang {
     /// the limit, and with how many processes.
     pub(crate) fn wait_gone(&self, others: &[u32]) -> Result<Duration, (Vec<Hostile>, usize)> {
         let began = Instant::now();
+        let mut gone = None;
         loop {
             let servers = self.alive();
             let mut left = self.processes();
             left.extend(others.iter().filter(|pid| is_alive(**pid)));
             let took = began.elapsed();
             if servers.is_empty() && left.is_empty() {
-                return Ok(took);
+                let since = *gone.get_or_insert(took);
+                if took - since > QUIET {
+                    return Ok(since);
+                }
+                continue;
             }
+            gone = None;
             if took > LIMIT {
                 return Err((servers, left.len()));
             }
