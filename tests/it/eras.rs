@@ -21,8 +21,8 @@ async fn expected_names() -> Vec<String> {
         names.extend(own.iter().map(|name| format!("{prefix}__{name}")));
     }
     names.sort();
-    let own = ["genlock_call", "genlock_tools", "genlock_list"];
-    own.into_iter().map(str::to_owned).chain(names).collect()
+    let own = ["call", "tools", "list", "status", "reload"].map(|name| format!("genlock_{name}"));
+    own.into_iter().chain(names).collect()
 }
 
 async fn all_clients(gateway: &GenlockProcess) -> Vec<(String, Party)> {
@@ -202,7 +202,7 @@ async fn the_first_call_and_the_first_list_wait_for_their_servers() {
             client.tool_names()
         );
         assert_eq!(answer.text(), "first");
-        assert_eq!(names.len(), 3 + 2 * 23);
+        assert_eq!(names.len(), 5 + 2 * 23);
         assert_eq!(
             client.call("two__echo", r#"{"text":"next"}"#).await.text(),
             "next"

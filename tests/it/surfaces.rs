@@ -5,7 +5,13 @@ use serde_json::{Value, json};
 
 use crate::stage::{self, Party, stdio, stdio_with};
 
-const META_TOOLS: [&str; 3] = ["genlock_call", "genlock_tools", "genlock_list"];
+const META_TOOLS: [&str; 5] = [
+    "genlock_call",
+    "genlock_tools",
+    "genlock_list",
+    "genlock_status",
+    "genlock_reload",
+];
 
 /// Which of the two kinds of tools a list shows.
 fn kinds(names: &[String]) -> (bool, bool) {
@@ -13,8 +19,8 @@ fn kinds(names: &[String]) -> (bool, bool) {
         .iter()
         .filter(|name| META_TOOLS.contains(&name.as_str()))
         .count();
-    assert!(own == 0 || own == 3, "{names:?}");
-    (names.iter().any(|name| name == "one__echo"), own == 3)
+    assert!(own == 0 || own == 5, "{names:?}");
+    (names.iter().any(|name| name == "one__echo"), own == 5)
 }
 
 #[tokio::test]
@@ -81,7 +87,13 @@ async fn a_pipe_shows_what_the_config_says() {
     for (client, party) in Party::one_of_each(&gateway).await {
         assert_eq!(
             party.tool_names().await,
-            ["hangar_call", "hangar_tools", "hangar_list"],
+            [
+                "hangar_call",
+                "hangar_tools",
+                "hangar_list",
+                "hangar_status",
+                "hangar_reload"
+            ],
             "{client}"
         );
         let batch = json!({"calls": [{"mcp_server": "one", "tool": "echo", "arguments": {"text": "hello"}}]});

@@ -76,6 +76,7 @@ impl Catalog {
         servers: &Servers,
         access: &ToolAccess,
         owners: &BTreeMap<String, String>,
+        own_tools: &[MetaTool],
         before: Option<&Self>,
     ) -> Self {
         let seen: Vec<Option<Arc<ToolSet>>> = servers.iter().map(Server::tools).collect();
@@ -85,9 +86,9 @@ impl Catalog {
             .filter(|(server, _)| server.definition().enabled)
             .filter_map(|(server, tools)| Some((server, tools.clone()?)))
             .collect();
-        let metas: HashMap<String, MetaTool> = MetaTool::ALL
-            .into_iter()
-            .map(|tool| (tool.name(&access.meta_prefix), tool))
+        let metas: HashMap<String, MetaTool> = own_tools
+            .iter()
+            .map(|tool| (tool.name(&access.meta_prefix), *tool))
             .collect();
         let tool_names: Vec<Vec<&str>> = listed
             .iter()
@@ -133,7 +134,7 @@ impl Catalog {
         };
 
         let flat: Vec<RawJson> = entries.values().map(|entry| entry.listed.clone()).collect();
-        let meta: Vec<RawJson> = MetaTool::ALL
+        let meta: Vec<RawJson> = own_tools
             .iter()
             .map(|tool| tool.definition(&access.meta_prefix))
             .collect();

@@ -19,7 +19,7 @@ use crate::{
     catalog::{Entry, Target},
     era::{answerable, bridged},
     front::Front,
-    meta_tools::{Batch, MetaTool, list_servers, list_tools, tool_call},
+    meta_tools::{self, Batch, MetaTool, list_servers, list_tools, tool_call},
     naming::SEPARATOR,
     world::World,
 };
@@ -392,6 +392,19 @@ impl Exchange {
                     Ok(batch) => batch.run(caller.events.clone()).await,
                     Err(refused) => refused,
                 };
+                front.finish_own(&mut result, None, caller.era);
+                return Ok(Outcome::Object(result));
+            }
+            MetaTool::Status => meta_tools::status(&self.front, &arguments).await?,
+            MetaTool::Reload => {
+                let Self {
+                    front,
+                    world,
+                    caller,
+                } = self;
+                // A reload waits for the servers that it removes, which a world keeps running.
+                drop(world);
+                let mut result = meta_tools::reload(&front, &arguments).await?;
                 front.finish_own(&mut result, None, caller.era);
                 return Ok(Outcome::Object(result));
             }

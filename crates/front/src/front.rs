@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{cursor::CursorKey, sessions::Sessions, world::World};
+use crate::{cursor::CursorKey, desk::Desk, sessions::Sessions, world::World};
 
 /// Makes random bytes; passed in by the host.
 pub type Entropy = Arc<dyn Fn() -> [u8; 16] + Send + Sync>;
@@ -34,6 +34,8 @@ pub(crate) struct Inner {
     pub(crate) sessions: Sessions,
     pub(crate) entropy: Entropy,
     pub(crate) server_info: RawJson,
+    /// What the host does for the meta tools, from when it has taken its place until the end: the host holds this front.
+    desk: Mutex<Option<Arc<dyn Desk>>>,
     /// No new work is taken.
     pub(crate) draining: CancellationToken,
     /// Everything still open ends.
@@ -79,6 +81,7 @@ impl Front {
                 sessions: Sessions::default(),
                 entropy,
                 server_info: RawJson::encode(&server_info),
+                desk: Mutex::default(),
                 draining: CancellationToken::new(),
                 stopped: CancellationToken::new(),
                 tasks: TaskTracker::new(),
@@ -87,6 +90,16 @@ impl Front {
         };
         front.refresh_on(watches);
         front
+    }
+
+    /// Takes what the host does for the meta tools; [`Front::stop`] lets go of it.
+    pub fn attach(&self, desk: Arc<dyn Desk>) {
+        *self.inner.desk.lock() = Some(desk);
+    }
+
+    /// Returns what the host does for the meta tools.
+    pub(crate) fn desk(&self) -> Option<Arc<dyn Desk>> {
+        self.inner.desk.lock().clone()
     }
 
     /// Puts a configuration in force: requests that are admitted from now on see it and nothing else; those that were
@@ -221,6 +234,7 @@ impl Front {
     pub async fn stop(&self) {
         self.inner.draining.cancel();
         self.inner.stopped.cancel();
+        *self.inner.desk.lock() = None;
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }

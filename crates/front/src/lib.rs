@@ -7,6 +7,7 @@
 mod batch;
 mod catalog;
 mod cursor;
+mod desk;
 mod era;
 mod exchange;
 mod front;
@@ -22,4 +23,5 @@ mod sessions;
 mod views;
 mod world;
 
+pub use desk::Desk;
 pub use front::{Entropy, Front};

@@ -7,7 +7,7 @@ use genlock_policy::{Gates, GenerationNumber};
 use genlock_servers::{Server, Servers};
 use tokio::time::Instant;
 
-use crate::catalog::Catalog;
+use crate::{catalog::Catalog, meta_tools::MetaTool};
 
 /// One committed configuration, its servers, and the catalog compiled from both.
 ///
@@ -44,6 +44,7 @@ impl World {
             &servers,
             &config.tool_access,
             &owners,
+            MetaTool::served(generation.is_some()),
             before.map(|before| &before.catalog),
         );
         let first_lists = Instant::now() + config.first_list_wait;
@@ -67,6 +68,7 @@ impl World {
             &self.servers,
             &self.config.tool_access,
             &self.owners,
+            MetaTool::served(self.generation.is_some()),
             Some(&self.catalog),
         );
         let world = Self {

@@ -34,6 +34,7 @@ use crate::{
     control::{self, Control},
     demo,
     methods::Methods,
+    metrics,
     pins::PinnedGenerations,
     reload::{ReloadRequest, Reloader},
     runners::runners,
@@ -343,6 +344,7 @@ impl Gateway {
         let sessions = Sessions::start(&reloader, home.worker, home.environment, host).await?;
         gateway.sessions = Some(sessions);
         gateway.reloader = Some(Door { reloader, triggers });
+        gateway.front.attach(Arc::new(gateway.methods()));
         gateway.work_off_triggers(asked);
         gateway.watch_file(seen);
         Ok(gateway)
@@ -423,7 +425,7 @@ impl Gateway {
 
     /// Returns the routes: `/mcp`, `/health/*`, `/api/*`.
     pub fn router(&self) -> Router {
-        let mut own = self.status().routes();
+        let mut own = self.status().routes().merge(metrics::routes(self.status()));
         if let Some(Door { reloader, .. }) = &self.reloader {
             own = own
                 .merge(api::routes(Arc::clone(reloader)))

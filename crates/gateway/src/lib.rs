@@ -27,6 +27,7 @@ mod events;
 mod gateway;
 mod history;
 mod methods;
+mod metrics;
 mod pins;
 mod reload;
 mod report;

@@ -121,6 +121,8 @@ async fn without_a_config_the_demo_server_is_served_and_the_next_step_printed() 
         "genlock_call",
         "genlock_tools",
         "genlock_list",
+        "genlock_status",
+        "genlock_reload",
         "demo__countdown",
         "demo__text_stats",
         "demo__time",

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::symlink};
 
 use genlock_testkit::{
-    clients::ApiClient,
+    clients::{ApiClient, ModernClient},
     harness::{GenlockOptions, GenlockProcess, eventually_async},
 };
 use http::Method;
@@ -183,4 +183,38 @@ async fn the_watch_applies_a_swapped_symlink() {
         (generation().await == Some(2)).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_reload_tool_says_what_took_effect_and_what_did_not() {
+    stage::scratch();
+    let gateway = gateway(&json!({"one": stdio(&[])})).await;
+    let client = ModernClient::new(gateway.url());
+    let broken = json!({"command": "/no/such/program"});
+    let servers = json!({"one": stdio(&[]), "two": stdio(&[]), "broken": broken});
+    gateway.write_config(&config(&servers).to_string());
+
+    let first = client.call("genlock_reload", "{}").await;
+    let again = client.call("genlock_reload", "{}").await;
+    let status = client.call("genlock_status", "{}").await;
+    let refused = client.call("genlock_reload", r#"{"force": true}"#).await;
+
+    let first_said = first.structured();
+    assert!(!first.is_tool_error(), "{first_said}");
+    let message = "added: two; did not connect: broken";
+    let found = (
+        &first_said["message"],
+        &first_said["unavailable"],
+        &first_said["generation"],
+    );
+    assert_eq!(found, (&json!(message), &json!(["broken"]), &json!(2)));
+    assert!(again.is_tool_error());
+    let reason = &again.structured()["data"]["reason"];
+    assert_eq!(reason, "mcp_servers_unavailable");
+    assert_eq!(status.structured()["generation"], 2);
+    assert_eq!(refused.error().code, -32602);
+    assert_eq!(
+        history(&gateway).await,
+        owned(&[(1, "boot"), (2, "reload_mcp")])
+    );
 }

@@ -1,6 +1,7 @@
 //! The gateway's own tools: few, so that a model's context stays small however many servers there are.
 
 mod call;
+mod host;
 mod list;
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use genlock_mcp::{RawJson, RawObject, client::Call};
 use serde_json::{Value, json};
 
 pub(crate) use call::Batch;
+pub(crate) use host::{reload, status};
 pub(crate) use list::{list_servers, list_tools};
 
 /// One of the gateway's own tools.
@@ -20,6 +22,10 @@ pub(crate) enum MetaTool {
     Tools,
     /// Lists servers.
     List,
+    /// Tells how the gateway is.
+    Status,
+    /// Brings the configuration into force.
+    Reload,
 }
 
 /// The most calls in one batch.
@@ -31,7 +37,24 @@ pub(crate) const TIMEOUT: (Duration, Duration) =
     (Duration::from_secs(60), Duration::from_secs(300));
 
 impl MetaTool {
-    pub(crate) const ALL: [Self; 3] = [Self::Call, Self::Tools, Self::List];
+    /// The tools of a host that commits generations: only there is a configuration to be brought into force.
+    const OF_GENERATIONS: [Self; 5] = [
+        Self::Call,
+        Self::Tools,
+        Self::List,
+        Self::Status,
+        Self::Reload,
+    ];
+    /// The tools of any other.
+    const OF_A_CONFIG: [Self; 3] = [Self::Call, Self::Tools, Self::List];
+
+    /// Returns the tools that are served, in the order in which they are listed.
+    pub(crate) fn served(commits_generations: bool) -> &'static [Self] {
+        match commits_generations {
+            true => &Self::OF_GENERATIONS,
+            false => &Self::OF_A_CONFIG,
+        }
+    }
 
     /// Returns the name under a prefix.
     pub(crate) fn name(self, prefix: &str) -> String {
@@ -39,6 +62,8 @@ impl MetaTool {
             Self::Call => "call",
             Self::Tools => "tools",
             Self::List => "list",
+            Self::Status => "status",
+            Self::Reload => "reload",
         };
         format!("{prefix}_{word}")
     }
@@ -64,8 +89,20 @@ impl MetaTool {
             Self::List => (
                 "List servers",
                 "Lists the MCP servers: whether each can be called, how many tools it has, and what is wrong where it cannot.",
-                json!({"type": "object", "properties": {}, "additionalProperties": false}),
+                no_arguments(),
                 true,
+            ),
+            Self::Status => (
+                "Show the gateway's state",
+                "Shows which generation of the configuration is in force, how each server is, and what waits for a restart.",
+                no_arguments(),
+                true,
+            ),
+            Self::Reload => (
+                "Reload the configuration",
+                "Reads the configuration file and brings it into force as a new generation; says which servers were added, changed, removed, and which did not connect.",
+                no_arguments(),
+                false,
             ),
         };
         RawJson::encode(&json!({
@@ -76,6 +113,10 @@ impl MetaTool {
             "annotations": {"readOnlyHint": read_only, "openWorldHint": !read_only},
         }))
     }
+}
+
+fn no_arguments() -> Value {
+    json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
 fn call_schema() -> Value {

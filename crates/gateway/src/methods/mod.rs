@@ -1,5 +1,6 @@
 //! The control methods: what programs and people ask of a gateway, over the control socket and over `POST /api/rpc`.
 
+mod desk;
 mod generations;
 mod http;
 mod params;

@@ -1,0 +1,32 @@
+//! What a gateway does for the meta tools of its front: the methods of the same meaning.
+
+use std::pin::Pin;
+
+use genlock_front::Desk;
+use genlock_mcp::{RawJson, RawObject, Request};
+use serde_json::{Value, json};
+
+use super::{Methods, Peer};
+
+impl Desk for Methods {
+    fn status(&self) -> Pin<Box<dyn Future<Output = Value> + Send + '_>> {
+        Box::pin(self.status.gateway())
+    }
+
+    fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Value, Value>> + Send + '_>> {
+        let confirm = [("confirm", RawJson::encode(&true))].into_iter();
+        let request = Request {
+            id: RawJson::NULL,
+            method: "reload.mcp".to_owned(),
+            params: confirm.collect::<RawObject>(),
+        };
+        Box::pin(async move {
+            let done = self.call(Peer::Local, &request).await;
+            done.map_err(|error| {
+                let error: Value =
+                    serde_json::from_slice(error.to_raw().as_bytes()).unwrap_or_default();
+                json!({"status": "refused", "message": error["message"], "data": error["data"]})
+            })
+        })
+    }
+}
