@@ -13,6 +13,15 @@ pub struct ServerSnapshot {
     pub state: &'static str,
     /// Whether it can be counted on: it serves, or it is lazy and never failed.
     pub ready: bool,
+    /// Whether it is enabled and cannot be counted on.
+    #[serde(skip)]
+    pub not_connected: bool,
+    /// Whether it is not connected and nothing is in progress: an attempt now is what it needs.
+    #[serde(skip)]
+    pub awaits_connect: bool,
+    /// Whether an attempt runs, or follows within a ladder.
+    #[serde(skip)]
+    pub on_its_way: bool,
     /// Since when it is in this state.
     #[serde(serialize_with = "as_text")]
     pub since: SystemTime,

@@ -155,7 +155,7 @@ async fn servers_are_listed_as_a_table_and_for_programs() {
     ];
     assert_eq!(rows[0], header);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let pid = good["pid"].to_string();
+    let (pid, rung) = (good["pid"].to_string(), good["rung"].to_string());
     assert_eq!(
         rows[1],
         [
@@ -166,7 +166,7 @@ async fn servers_are_listed_as_a_table_and_for_programs() {
             "0",
             "0",
             &pid,
-            "-",
+            &rung,
             "-",
             "-"
         ]

@@ -7,6 +7,7 @@ mod idle;
 mod killed;
 mod lazy;
 mod listing;
+mod starting;
 mod trying;
 
 use std::path::Path;

@@ -136,11 +136,14 @@ impl Server {
         let mut needed = "";
         let waited = timeout_at(deadline.min(patience), async {
             loop {
-                let state = watched.borrow_and_update().state;
+                let (may_come, state) = {
+                    let snapshot = watched.borrow_and_update();
+                    (may_come(&snapshot), snapshot.state)
+                };
                 if let Some(connection) = shared.connection.load_full().filter(&wanted) {
                     return Some(connection);
                 }
-                if !may_come(state) {
+                if !may_come {
                     return None;
                 }
                 // Once for each state: what the actor does not do at once it does in its time.

@@ -274,11 +274,11 @@ impl Server {
     /// # Cancel safety
     /// The attempt is made either way.
     pub async fn wake(&self) -> bool {
-        let was_parked = self.lease.shared.snapshot.borrow().state == "parked";
-        if was_parked {
+        let waits = self.lease.shared.snapshot.borrow().awaits_connect;
+        if waits {
             self.ask(ServerEvent::Wake).await;
         }
-        was_parked
+        waits
     }
 
     /// Asks for a new connection, and for a new process where there is one, and returns once that is under way. Calls in
@@ -342,11 +342,11 @@ impl Server {
         let mut needed = "";
         let known = timeout_at(patience, async {
             loop {
-                let (listed, state) = {
+                let (done, state) = {
                     let snapshot = watched.borrow_and_update();
-                    (snapshot.listed, snapshot.state)
+                    (snapshot.listed || !may_come(&snapshot), snapshot.state)
                 };
-                if listed || !may_come(state) {
+                if done {
                     return;
                 }
                 if std::mem::replace(&mut needed, state) != state {
@@ -376,7 +376,7 @@ impl Server {
     /// Cancel safe.
     pub async fn settled(&self) -> ServerSnapshot {
         let mut watched = self.lease.shared.snapshot.subscribe();
-        let settled = watched.wait_for(|snapshot| !is_on_its_way(snapshot)).await;
+        let settled = watched.wait_for(|snapshot| !snapshot.on_its_way).await;
         // The sender lives as long as this handle.
         settled.map_or_else(|_| self.snapshot(), |snapshot| snapshot.clone())
     }
@@ -422,17 +422,9 @@ pub(crate) fn begins_as(definition: &ServerDefinition) -> (ServerState, Vec<Serv
     ServerState::initial(definition.enabled, lazy)
 }
 
-/// Tells whether a connection may come without anybody's doing but a call's.
-fn may_come(state: &str) -> bool {
-    matches!(
-        state,
-        "lazy" | "connecting" | "reconnecting" | "ready" | "draining"
-    )
-}
-
-/// Tells whether an attempt runs or follows within a ladder.
-fn is_on_its_way(snapshot: &ServerSnapshot) -> bool {
-    matches!(snapshot.state, "connecting" | "reconnecting")
+/// Tells whether a connection is there, or may come without anybody's doing but a call's.
+fn may_come(snapshot: &ServerSnapshot) -> bool {
+    snapshot.ready || snapshot.on_its_way || snapshot.state == "draining"
 }
 
 impl std::fmt::Debug for Server {

@@ -180,3 +180,18 @@ async fn an_empty_list_of_a_new_connection_is_not_believed_at_once() {
 
     assert_eq!((kept, believed - again, stage.peer.lists()), (1, 1.0, 3));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_of_a_lazy_server_starts_neither_the_old_nor_the_new_one() {
+    let mut stage = Stage::new(Peer::new([Manner::Serves]), |one| one.lazy = true);
+    let old = stage.change(|one| {
+        one.lazy = true;
+        one.description = Some("another".to_owned());
+    });
+    drop(old);
+    stage.server().settled().await;
+    tokio::time::sleep(S(3600)).await;
+    assert_eq!((stage.state(), stage.peer.connects()), ("lazy", vec![]));
+    assert!(!stage.server().wake().await);
+    assert_eq!(stage.peer.connects(), Vec::<f64>::new());
+}
