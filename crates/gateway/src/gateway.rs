@@ -33,6 +33,7 @@ use crate::{
     boot::{BootError, boot},
     control::{self, Control},
     demo,
+    events::Events,
     methods::Methods,
     metrics,
     pins::PinnedGenerations,
@@ -151,6 +152,8 @@ impl ReloadTrigger {
 pub struct Gateway {
     front: Front,
     pool: Arc<Pool>,
+    /// What happens, for whoever listens.
+    events: Events,
     /// The door for configurations; none where the host commits none.
     reloader: Option<Door>,
     /// The sessions; none where the host commits no generations.
@@ -222,12 +225,17 @@ impl Assembly<'_> {
         if let Some(dir) = self.cache {
             pool = pool.cache(SchemaCache::new(dir));
         }
+        let events = Events::new();
+        let told = events.clone();
+        let pool =
+            pool.observer(move |change| told.tell("server.state", serde_json::json!(change)));
         let pool = Arc::new(pool.build());
         let (servers, _) = pool.reconcile(&config, &Servers::default());
         let front = Front::new(generation, config, servers, Arc::clone(&self.host.entropy));
         Gateway {
             front,
             pool,
+            events,
             reloader: None,
             sessions: None,
             stop: CancellationToken::new(),
@@ -332,7 +340,7 @@ impl Gateway {
         let mut gateway =
             assembly.assemble(Some(generation.number), Arc::clone(&generation.config));
         let (triggers, asked) = mpsc::channel(1);
-        let reloader = Arc::new(Reloader::new(
+        let reloader = Reloader::new(
             home.source,
             booted.history,
             gateway.front.clone(),
@@ -340,7 +348,8 @@ impl Gateway {
             Arc::clone(&host.clock),
             generation,
             booted.degraded,
-        ));
+        );
+        let reloader = Arc::new(reloader.telling(gateway.events.clone()));
         let sessions = Sessions::start(&reloader, home.worker, home.environment, host).await?;
         gateway.sessions = Some(sessions);
         gateway.reloader = Some(Door { reloader, triggers });
@@ -535,6 +544,7 @@ impl Gateway {
         let gateway = Self {
             front: self.front.clone(),
             pool: Arc::clone(&self.pool),
+            events: self.events.clone(),
             reloader: self.reloader.clone(),
             sessions: self.sessions.clone(),
             stop: self.stop.clone(),

@@ -157,6 +157,11 @@ impl Reloader {
         &self.pins
     }
 
+    /// Tells of what happens where others of the gateway tell as well.
+    pub(crate) fn telling(self, events: Events) -> Self {
+        Self { events, ..self }
+    }
+
     pub(crate) fn history(&self) -> &History {
         &self.history
     }

@@ -26,5 +26,5 @@ pub use link::{Builtin, LinkError};
 pub use pool::{Draining, Pool, PoolBuilder, Reconciled, Servers};
 pub use process::{ContainmentReport, HostEnvironment, Keeper, Role, Rung, SpawnError, role};
 pub use server::{Server, ServerError};
-pub use snapshot::ServerSnapshot;
+pub use snapshot::{ServerSnapshot, StateChange};
 pub use tools::{Tool, ToolSet};

@@ -27,7 +27,7 @@ use crate::{
     process::{ContainmentReport, HostEnvironment, Keeper, LogRing, Processes},
     server::{Lease, Retirement, Server, Shared, begins_as},
     slots::Slots,
-    snapshot::ServerSnapshot,
+    snapshot::{ServerSnapshot, StateChange},
     starts::Starts,
     tools::ToolSet,
     usage::InUse,
@@ -109,6 +109,7 @@ impl PoolBuilder {
             cache: None,
             client_info: RawJson::encode(&client_info),
             nature: Nature {
+                observer: None,
                 clock: Arc::new(clock),
                 chance: Arc::new(chance),
             },
@@ -134,6 +135,13 @@ impl PoolBuilder {
     #[must_use]
     pub fn hide(mut self, path: impl Into<Utf8PathBuf>) -> Self {
         self.hidden.push(path.into());
+        self
+    }
+
+    /// Tells an observer each time a server goes from one state to another, after its snapshot says so. It must not block.
+    #[must_use]
+    pub fn observer(mut self, observer: impl Fn(&StateChange) + Send + Sync + 'static) -> Self {
+        self.nature.observer = Some(Arc::new(observer));
         self
     }
 

@@ -62,6 +62,23 @@ pub struct ServerSnapshot {
     pub restarts: u64,
 }
 
+/// An edge in the life of a server: it went from one state to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StateChange {
+    /// Its name in the config.
+    #[serde(rename = "name")]
+    pub server: String,
+    /// The word for the state before.
+    pub from: &'static str,
+    /// The word for the state from now on.
+    pub to: &'static str,
+    /// Whether it can be counted on from now on.
+    pub ready: bool,
+    /// Why it does not serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a reference to the field"

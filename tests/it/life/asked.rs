@@ -1,6 +1,10 @@
 //! What people ask of a server: `server.*`, `genlock servers`, and what a reload does for those that wait.
 
-use genlock_testkit::clients::ModernClient;
+use genlock_testkit::{
+    clients::{ApiClient, ModernClient},
+    harness::{DEADLINE, eventually_async},
+};
+use http::Method;
 use serde_json::{Value, json};
 
 use super::{control, install, logged, reload, server, started, wait_until};
@@ -268,4 +272,39 @@ async fn the_last_words_of_a_server_are_shown() {
         logs["lines"].as_array().unwrap()[..2],
         [json!("first"), json!("second")]
     );
+}
+
+#[tokio::test]
+async fn whoever_listens_hears_each_edge_of_a_server_once() {
+    stage::scratch();
+    let gateway = stage::start(&json!({"mcp_servers": {"one": stdio(&[])}}));
+    stage::wait_for_state(&gateway, "one", "ready").await;
+    let api = ApiClient::new(gateway.url());
+    let events = api.open(Method::GET, "/api/events", &[], "").await.unwrap();
+
+    control(&gateway, "server.restart", &json!({"name": "one"}))
+        .await
+        .unwrap();
+    let told = eventually_async(DEADLINE, "both edges are told", async || {
+        let told = events.transcript().messages();
+        (told.len() >= 2).then_some(told)
+    })
+    .await;
+
+    let edge = |from: &str, to: &str, ready: bool| json!({"name": "one", "from": from, "to": to, "ready": ready});
+    let told: Vec<Value> = told
+        .iter()
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect();
+    assert_eq!(
+        told,
+        [
+            edge("ready", "reconnecting", false),
+            edge("reconnecting", "ready", true)
+        ]
+    );
+    // The log has the same edges, each once.
+    let log = gateway.log();
+    let edges = log.lines().filter(|line| line.contains("server state"));
+    assert_eq!(edges.count(), 3, "{log}");
 }

@@ -143,6 +143,7 @@ async fn a_value_that_comes_back_unchanged_serves_its_server_again() {
     let mut gateway = gateway(&servers).await;
     restart(&mut gateway, "no: [config");
     wait_for_state(&gateway, "safe", "parked").await;
+    wait_for_state(&gateway, "plain", "ready").await;
 
     let report = apply(&gateway, &config(&servers)).await;
 

@@ -13,7 +13,7 @@ mod unchanged;
 use std::collections::BTreeMap;
 
 use genlock_testkit::{
-    clients::{Answer, ApiClient},
+    clients::{Answer, ApiClient, Transcript},
     harness::{GenlockProcess, eventually_async},
 };
 use serde_json::{Value, json};
@@ -124,5 +124,14 @@ fn owned(causes: &[(u64, &str)]) -> Vec<(u64, String)> {
     causes
         .iter()
         .map(|(number, cause)| (*number, (*cause).to_owned()))
+        .collect()
+}
+
+/// What listeners were told of configurations; the edges of servers are left out.
+fn told(transcript: &Transcript) -> Vec<Value> {
+    let all = transcript.messages();
+    all.iter()
+        .map(|text| serde_json::from_str::<Value>(text).unwrap())
+        .filter(|event| event.get("from").is_none())
         .collect()
 }

@@ -6,7 +6,9 @@ use genlock_testkit::clients::{ApiClient, ModernClient};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{apply, ask, config, error, gateway, head, history, owned, pids, report, unchanged};
+use super::{
+    apply, ask, config, error, gateway, head, history, owned, pids, report, told, unchanged,
+};
 use crate::stage::{self, failed, stdio};
 
 /// A file with two mistakes.
@@ -156,14 +158,10 @@ async fn the_event_of_a_refusal_is_named_as_is_that_of_a_commit() {
     transcript.find(stage::DEADLINE, "a commit", is_last).await;
     let all =
         genlock_testkit::harness::eventually_async(stage::DEADLINE, "three events", async || {
-            let all = transcript.messages();
+            let all = told(&transcript);
             (all.len() >= 3).then_some(all)
         })
         .await;
-    let all: Vec<Value> = all
-        .iter()
-        .map(|text| serde_json::from_str(text).unwrap())
-        .collect();
     assert_eq!(all[0]["code"], "config.invalid");
     assert_eq!(all[1..], [committed.clone(), committed]);
 }

@@ -9,7 +9,7 @@ use genlock_testkit::{
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{ask, config, gateway, head, history, owned, wait_for_head};
+use super::{ask, config, gateway, head, history, owned, told, wait_for_head};
 use crate::stage::{self, DEADLINE, stdio};
 
 /// A file that is watched, with a server that has this name for a tool.
@@ -60,7 +60,7 @@ async fn many_signals_in_a_row_make_one_generation() {
     wait_for_head(&gateway, 3).await;
     let expected = owned(&[(1, "boot"), (2, "signal"), (3, "signal")]);
     assert_eq!(history(&gateway).await, expected);
-    let told = events.transcript().messages().len();
+    let told = told(events.transcript()).len();
     assert!(told < 50, "{told} reloads");
 }
 
@@ -111,12 +111,12 @@ async fn the_watch_applies_saves_in_place_and_by_rename_and_no_save_of_the_same_
     assert_eq!(history(&gateway).await, expected);
     // The saves of the same bytes were not even looked into.
     let told: Vec<Value> = eventually_async(DEADLINE, "the events", async || {
-        let told = events.transcript().messages();
+        let told = told(events.transcript());
         (told.len() >= 4).then_some(told)
     })
     .await
     .iter()
-    .map(|text| serde_json::from_str::<Value>(text).unwrap()["generation"].clone())
+    .map(|event| event["generation"].clone())
     .collect();
     assert_eq!(told, [json!(2), json!(3), Value::Null, json!(4)]);
     assert!(is_unchanged(&gateway).await);

@@ -23,7 +23,7 @@ use crate::{
     process::Child,
     relist::Relist,
     server::{Command, Connection, Shared},
-    snapshot::ServerSnapshot,
+    snapshot::{ServerSnapshot, StateChange},
     starts::Urgency,
     state::{ServerEffect, ServerEvent, ServerState},
     tools::ToolSet,
@@ -34,12 +34,16 @@ const DRAIN: Duration = Duration::from_secs(300);
 /// How long a server may take to show that it is there.
 const KEEPALIVE_WAIT: Duration = Duration::from_secs(10);
 
-/// How the actor reads the wall clock and takes chances; passed in, so that a test decides both.
+/// How the actor reads the wall clock and takes chances, and whom it tells; passed in, so that a test decides them.
 #[derive(Clone)]
 pub(crate) struct Nature {
+    pub(crate) observer: Option<Observer>,
     pub(crate) clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     pub(crate) chance: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
+
+/// Who is told of the edges of all servers.
+pub(crate) type Observer = Arc<dyn Fn(&StateChange) + Send + Sync>;
 
 /// What an actor is made with.
 pub(crate) struct Setting {
@@ -294,6 +298,22 @@ impl Actor {
             self.setting.shared.connection.store(None);
         }
         self.publish();
+        if before != to {
+            self.tell(before);
+        }
+    }
+
+    /// Tells who observes all servers of an edge, after it can be seen.
+    fn tell(&self, before: &'static str) {
+        if let Some(observer) = &self.setting.nature.observer {
+            observer(&StateChange {
+                server: self.setting.shared.definition.name.as_str().to_owned(),
+                from: before,
+                to: self.state.word(),
+                ready: self.state.is_ready(),
+                reason: self.state.error().map(str::to_owned),
+            });
+        }
     }
 
     /// Shows the server as it is; tells the watchers only where that is another way.
