@@ -28,10 +28,10 @@ doc:
 ci:
     .ci/run
 
-# Measures a call: direct, through a bare proxy, through genlock. `just bench call --help` lists what can be set.
+# Measures a call (direct, through a bare proxy, through genlock), or a reload. `just bench call --help` lists what can be set.
 bench WHAT="call" *ARGS="":
     cargo build --release -p genlock -p genlock-bench
-    target/release/genlock-bench {{WHAT}} --genlock target/release/genlock --no-auth {{ARGS}}
+    target/release/genlock-bench {{WHAT}} --genlock target/release/genlock {{ if WHAT == "call" { "--no-auth" } else { "" } }} {{ARGS}}
 
 # Repeats, CYCLES times over, what the tests do a few times: `contain` kills a gateway with servers that want to outlive it.
 soak WHAT="contain" CYCLES="200":

@@ -117,9 +117,6 @@ pub(crate) struct ReloadArgs {
         value_delimiter = ','
     )]
     pub(crate) parts: Vec<Part>,
-    /// Taken for the sake of one recipe for all benchmarks; reloads are measured without auth
-    #[arg(long)]
-    pub(crate) no_auth: bool,
     /// Prints all figures as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -13,6 +13,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::canary::{Form, find, forms};
+use super::progress;
 use super::rows::Row;
 use super::stage::{Setting, Stage, replace, write};
 use crate::load::http::Connection;
@@ -146,10 +147,13 @@ pub(crate) async fn secrets(binary: &Path, versions: u64) -> anyhow::Result<Vec<
     }
     let given = was_given(&mut stage, versions - 1).await?;
     let forms = all_forms(versions);
+    for (sink, bytes) in &sinks {
+        progress(&format!("searched {sink}: {} bytes", bytes.len()));
+    }
     let found = search(&sinks, &forms);
     for leak in &found {
         // Told by place and form, never by value.
-        crate::reload::progress(&format!("LEAK: {leak}"));
+        progress(&format!("LEAK: {leak}"));
     }
     let (planted_found, planted) = plant(&sinks, &forms);
     let bytes: usize = sinks.values().map(Vec::len).sum();
