@@ -3,9 +3,9 @@
 use super::{
     Key,
     Kind::{Boolean, Count, Duration, Free, Label, List, Map, Section, Size, Text, Word},
-    Serving::{ByKey, Live, Not, Restart, RestartBut},
+    Serving::{ByKey, Live, LiveBut, Not, Restart, RestartBut},
     limits, section,
-    served::{auth, mode, refuse, warn},
+    served::{auth, mode, refuse, warn, worker_mode},
 };
 
 section! {
@@ -19,7 +19,7 @@ section! {
             "Where generations and sessions are stored.";
         MCP_SERVERS = "mcp_servers" | "mcpServers": Map(&Section(crate::schema::server::ALL)), ByKey,
             "The MCP servers by name.";
-        PLATFORM_TOOLSETS = "platform_toolsets": Map(&List(&Label(None))), Not(warn),
+        PLATFORM_TOOLSETS = "platform_toolsets": Map(&List(&Label(None))), Live,
             "By source, the toolsets and servers that a session of that source gets.";
         MODEL = "model": Free, Not(warn), "The model that text turns run with.";
         TERMINAL = "terminal": Free, Not(warn), "The terminal that text turns run with.";
@@ -33,7 +33,7 @@ section! {
         RESOURCE_LINKS = "resource_links": Section(super::resource_links::ALL), Not(warn), "How long a handed-out `resource_link` can be read.";
         RESOURCES = "resources": Section(super::resources::ALL), Not(warn), "How resources are shown.";
         CONFIG_RELOAD = "config_reload": Section(super::config_reload::ALL), Restart, "How changes of this file are seen.";
-        WORKER = "worker": Section(super::worker::ALL), Not(warn), "The processes that run turns.";
+        WORKER = "worker": Section(super::worker::ALL), ByKey, "The processes that run turns.";
         SHUTDOWN = "shutdown": Section(super::shutdown::ALL), Live, "How the process ends.";
         DRAIN_S = "drain_s": Duration(&limits::DRAIN), Live,
             "How long calls in flight to a changed or removed server may take.";
@@ -131,7 +131,7 @@ section! {
             "Calls in flight at once to one server that sets no limit of its own.";
         MAX_RESPONSE_BYTES = "max_response_bytes": Size(&limits::RESPONSE_BYTES), Live,
             "The largest answer taken from a server that sets no limit of its own.";
-        TURN_RESULT_BYTES = "turn_result_bytes": Size(&limits::RESPONSE_BYTES), Not(warn),
+        TURN_RESULT_BYTES = "turn_result_bytes": Size(&limits::RESPONSE_BYTES), Live,
             "The largest result of a call that is stored with its turn.";
         TENANT_LIMITS = "tenant_limits": Map(&Section(super::tenant_limit::ALL)), Not(warn),
             "Limits by tenant; `*` for each that has none of its own.";
@@ -220,8 +220,8 @@ section! {
 section! {
     /// `worker`.
     worker {
-        MODE = "mode": Word(crate::sections::WorkerMode::WORDS), Not(warn), "Who starts workers: the gateway, or a supervisor.";
-        IDLE_TTL_S = "idle_ttl_s": Duration(&limits::IDLE), Not(warn), "How long a worker without a turn is kept.";
+        MODE = "mode": Word(crate::sections::WorkerMode::WORDS), LiveBut(worker_mode), "Who starts workers: the gateway, or a supervisor.";
+        IDLE_TTL_S = "idle_ttl_s": Duration(&limits::IDLE), Live, "How long a worker without a turn is kept.";
         MAX = "max": Count(&limits::WORKERS), Not(warn), "How many there are at most.";
     }
 }

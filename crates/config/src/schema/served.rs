@@ -143,6 +143,14 @@ pub(crate) fn mode(value: &Value) -> Verdict {
     }
 }
 
+/// `worker.mode`: the gateway starts workers, whatever else is asked for.
+pub(crate) fn worker_mode(value: &Value) -> Verdict {
+    match value.as_text() {
+        Some("supervised") => Verdict::Warn,
+        Some(_) | None => Verdict::Silent,
+    }
+}
+
 /// A server's `scope`: all but the widest keep callers apart.
 pub(crate) fn scope(value: &Value) -> Verdict {
     match value.as_text() {

@@ -181,6 +181,10 @@ fn effects_are_those_of_what_is_served() {
         &["tool_access"],
         &["tool_access", "names"],
         &["execution", "max_response_bytes"],
+        &["execution", "turn_result_bytes"],
+        &["platform_toolsets", "cli"],
+        &["worker", "mode"],
+        &["worker", "idle_ttl_s"],
         &["shutdown", "drain_s"],
         &["drain_s"],
         &["allowed_hosts"],
@@ -198,7 +202,7 @@ fn effects_are_those_of_what_is_served() {
         &["auth", "enabled"],
         &["execution", "tenant_limits"],
         &["mcp_servers", "a", "tools"],
-        &["platform_toolsets", "cli"],
+        &["worker", "max"],
         &["model", "default"],
     ];
 

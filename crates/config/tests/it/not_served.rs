@@ -10,7 +10,7 @@ fn a_key_that_is_not_acted_upon_is_warned_about_once() {
 store: { url: 'sqlite:x' }
 platform_toolsets: { cli: [terminal] }
 model: { default: m1 }
-worker: { mode: managed, max: 2 }
+worker: { mode: supervised, idle_ttl_s: 60, max: 2 }
 execution: { max_concurrency: 7, turn_result_bytes: 2048 }
 auth: { enabled: false, api_key: { enabled: true } }
 mcp_servers:
@@ -25,10 +25,9 @@ mcp_servers:
         found,
         [
             "2:1 config.not_served store",
-            "3:1 config.not_served platform_toolsets",
             "4:1 config.not_served model",
-            "5:1 config.not_served worker",
-            "6:34 config.not_served execution.turn_result_bytes",
+            "5:11 config.not_served worker.mode",
+            "5:45 config.not_served worker.max",
             "7:1 config.not_served auth",
             "9:106 config.not_served mcp_servers.a.mask",
             "9:118 config.not_served mcp_servers.a.tools",
@@ -44,11 +43,12 @@ mcp_servers:
 }
 
 #[test]
-fn what_asks_for_nothing_is_not_warned_about() {
+fn what_is_acted_upon_or_asks_for_nothing_is_not_warned_about() {
     let text = "
-platform_toolsets: {}
+platform_toolsets: { cli: [terminal] }
 model:
-worker: {}
+worker: { mode: managed, idle_ttl_s: 60 }
+execution: { turn_result_bytes: 2048 }
 auth: { enabled: false }
 headers: { param_validation: { required: false } }
 session_roots: []

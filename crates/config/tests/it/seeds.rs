@@ -20,7 +20,6 @@ fn a_config_of_sessions_loads_with_warnings_only() {
         found,
         [
             "1:1 config.not_served model",
-            "2:1 config.not_served platform_toolsets",
             "3:1 config.not_served terminal",
             "4:84 config.short_secret mcp_servers.fixt.env.FIXT_TOKEN",
         ]
