@@ -23,6 +23,7 @@ mod faults;
 mod life;
 mod names;
 mod pages;
+mod pinned;
 mod progress;
 mod raw;
 mod reload;

@@ -11,7 +11,7 @@ use genlock_store::{
     TurnMove, TurnOutcome, TurnRecord, TurnStatus,
 };
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     time::{Instant, sleep_until},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -68,6 +68,15 @@ pub struct SessionView {
     pub servers: Option<Vec<ServerView>>,
 }
 
+/// What a session runs. A request that holds it sees nothing of a later transition.
+#[derive(Clone)]
+pub struct SessionPolicy {
+    /// The session as it is stored.
+    pub session: SessionRecord,
+    /// What it pins, and which private values of it are missing.
+    pub pinned: Pinned,
+}
+
 /// What the actor of a session is asked.
 pub(crate) enum Command {
     Submit(Submission, oneshot::Sender<Result<TurnRecord, Refusal>>),
@@ -83,6 +92,7 @@ pub(crate) enum Command {
     Close(oneshot::Sender<Result<SessionRecord, Refusal>>),
     RotateToken(oneshot::Sender<Result<SessionRecord, Refusal>>),
     View(oneshot::Sender<Result<SessionView, Refusal>>),
+    Policy(oneshot::Sender<Result<watch::Receiver<Arc<SessionPolicy>>, Refusal>>),
 }
 
 /// The wish to move a session to a head.
@@ -99,6 +109,8 @@ pub(crate) struct Actor {
     pub(crate) moves: Moves,
     /// The generation that the session pins; read anew where private values of it were missing.
     pinned: Option<Pinned>,
+    /// What whoever serves the pinned view goes by; none before somebody asked.
+    published: Option<watch::Sender<Arc<SessionPolicy>>>,
     runner: Option<Arc<dyn Runner>>,
     running: Option<Running>,
     /// When an idle runner is retired.
@@ -141,6 +153,7 @@ impl Actor {
             commands,
             moves,
             pinned: None,
+            published: None,
             runner: None,
             running: None,
             retire_at: None,
@@ -221,6 +234,10 @@ impl Actor {
                 let view = self.view().await;
                 let _ = reply.send(view);
             }
+            Command::Policy(reply) => {
+                let policy = self.policy().await;
+                let _ = reply.send(policy);
+            }
         }
     }
 
@@ -283,6 +300,7 @@ impl Actor {
             missing: std::collections::BTreeMap::new(),
         });
         self.retire();
+        self.tell_policy();
     }
 
     async fn reread(&mut self) {
@@ -293,6 +311,9 @@ impl Actor {
             self.session = stored;
             self.pinned = None;
             self.retire();
+            if self.pinned().await.is_ok() {
+                self.tell_policy();
+            }
         }
     }
 
@@ -320,7 +341,31 @@ impl Actor {
             .pinned(self.session.generation)
             .await?;
         self.pinned = Some(pinned.clone());
+        self.tell_policy();
         Ok(pinned)
+    }
+
+    /// Returns what the session runs, now and from now on.
+    async fn policy(&mut self) -> Result<watch::Receiver<Arc<SessionPolicy>>, Refusal> {
+        let pinned = self.pinned().await?;
+        let policy = SessionPolicy {
+            session: self.session.clone(),
+            pinned,
+        };
+        let published = self
+            .published
+            .get_or_insert_with(|| watch::Sender::new(Arc::new(policy)));
+        Ok(published.subscribe())
+    }
+
+    /// Tells whoever serves the pinned view what the session runs by now.
+    fn tell_policy(&self) {
+        if let (Some(published), Some(pinned)) = (&self.published, &self.pinned) {
+            published.send_replace(Arc::new(SessionPolicy {
+                session: self.session.clone(),
+                pinned: pinned.clone(),
+            }));
+        }
     }
 
     /// Refuses a turn that needs private values which cannot be had.
@@ -568,6 +613,7 @@ impl Actor {
         let closed = closed.map_err(|error| Refusal::of_close(error, id))?;
         self.session = closed.clone();
         self.retire();
+        self.tell_policy();
         self.moves.tell();
         self.core.tell_closed(&closed);
         Ok(closed)
@@ -575,8 +621,13 @@ impl Actor {
 
     async fn rotate_token(&mut self) -> Result<SessionRecord, Refusal> {
         let (core, id) = (&self.core, &self.session.id);
-        let rotated = core.store.rotate_token(core.epoch, &core.profile, id).await;
+        let now = core.now_ms();
+        let rotated = core
+            .store
+            .rotate_token(core.epoch, &core.profile, id, now)
+            .await;
         self.session = rotated.map_err(|error| Refusal::of_close(error, id))?;
+        self.tell_policy();
         Ok(self.session.clone())
     }
 

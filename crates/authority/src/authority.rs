@@ -18,13 +18,13 @@ use genlock_store::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     time::{Instant, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    actor::{Actor, Command, Moved, SessionView, Wish},
+    actor::{Actor, Command, Moved, SessionPolicy, SessionView, Wish},
     ports::{Generations, Runners},
     refusal::{Refusal, owned_by},
     waiting::Moves,
@@ -270,6 +270,19 @@ impl Authority {
     pub async fn view(&self, caller: &Caller, session: &str) -> Result<SessionView, Refusal> {
         let session = self.owned(caller, session).await?;
         self.ask(&session.id, Command::View).await
+    }
+
+    /// Returns what a session runs, now and from now on, to serve its pinned view. Whoever asks has to check the token.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn policy(
+        &self,
+        session: &str,
+    ) -> Result<watch::Receiver<Arc<SessionPolicy>>, Refusal> {
+        let missing = || Refusal::NoSession(session.to_owned());
+        let id = SessionId::new(session).map_err(|_| missing())?;
+        self.ask(&id, Command::Policy).await
     }
 
     /// Returns at most `limit` of the caller's sessions, newest first, below `before`.

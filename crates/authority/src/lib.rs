@@ -21,11 +21,12 @@ mod outcome;
 mod payload;
 mod ports;
 mod refusal;
+mod token;
 mod waiting;
 pub mod worker;
 
 pub use self::{
-    actor::{Moved, SessionView, Transition},
+    actor::{Moved, SessionPolicy, SessionView, Transition},
     authority::{Authority, Caller, NewSessionRequest, Parts, Submission},
     managed::ManagedWorkers,
     outcome::{ReloadFacts, ReloadOutcome, SessionPart, reload_outcome},
@@ -35,4 +36,5 @@ pub use self::{
         RunnerOrder, Runners,
     },
     refusal::Refusal,
+    token::TokenKey,
 };

@@ -11,7 +11,9 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{cursor::CursorKey, desk::Desk, sessions::Sessions, world::World};
+use crate::{
+    cursor::CursorKey, desk::Desk, meta_tools::MetaTool, sessions::Sessions, world::World,
+};
 
 /// Makes random bytes; passed in by the host.
 pub type Entropy = Arc<dyn Fn() -> [u8; 16] + Send + Sync>;
@@ -65,12 +67,35 @@ impl Front {
         servers: Servers,
         entropy: Entropy,
     ) -> Self {
+        let own_tools = MetaTool::served(generation.is_some());
+        Self::with(generation, config, servers, entropy, own_tools)
+    }
+
+    /// Serves a policy that is pinned: what is served so is moved by nobody who comes in here. Must be called inside a tokio
+    /// runtime.
+    pub fn pinned(
+        generation: GenerationNumber,
+        config: Arc<Config>,
+        servers: Servers,
+        entropy: Entropy,
+    ) -> Self {
+        let own_tools = MetaTool::served(false);
+        Self::with(Some(generation), config, servers, entropy, own_tools)
+    }
+
+    fn with(
+        generation: Option<GenerationNumber>,
+        config: Arc<Config>,
+        servers: Servers,
+        entropy: Entropy,
+        own_tools: &'static [MetaTool],
+    ) -> Self {
         let key = [entropy(), entropy()].concat();
         let server_info = serde_json::json!({
             "name": "genlock", "title": "Genlock", "version": env!("CARGO_PKG_VERSION")
         });
         let watches = watch_all(&servers);
-        let world = World::compile(generation, config, servers, None);
+        let world = World::compile(generation, config, servers, own_tools, None);
         let front = Self {
             inner: Arc::new(Inner {
                 world: ArcSwap::from_pointee(world),
@@ -114,10 +139,9 @@ impl Front {
         let before = {
             let _one_at_a_time = self.inner.publishing.lock();
             let before = self.inner.world.load_full();
-            self.replace(
-                &before,
-                World::compile(generation, config, servers, Some(&before)),
-            );
+            let own_tools = before.own_tools;
+            let next = World::compile(generation, config, servers, own_tools, Some(&before));
+            self.replace(&before, next);
             before
         };
         self.refresh_on(watches);

@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) first_lists: Instant,
     /// Which prefix owns a bare name, as far as that is settled.
     owners: BTreeMap<String, String>,
+    /// The gateway's own tools that are shown.
+    pub(crate) own_tools: &'static [MetaTool],
 }
 
 impl World {
@@ -35,6 +37,7 @@ impl World {
         generation: Option<GenerationNumber>,
         config: Arc<Config>,
         servers: Servers,
+        own_tools: &'static [MetaTool],
         before: Option<&Self>,
     ) -> Self {
         let owners = before
@@ -44,7 +47,7 @@ impl World {
             &servers,
             &config.tool_access,
             &owners,
-            MetaTool::served(generation.is_some()),
+            own_tools,
             before.map(|before| &before.catalog),
         );
         let first_lists = Instant::now() + config.first_list_wait;
@@ -58,6 +61,7 @@ impl World {
             version,
             first_lists,
             owners,
+            own_tools,
         };
         world.with_settled_owners()
     }
@@ -68,7 +72,7 @@ impl World {
             &self.servers,
             &self.config.tool_access,
             &self.owners,
-            MetaTool::served(self.generation.is_some()),
+            self.own_tools,
             Some(&self.catalog),
         );
         let world = Self {
@@ -80,6 +84,7 @@ impl World {
             gates: Arc::clone(&self.gates),
             first_lists: self.first_lists,
             owners: self.owners.clone(),
+            own_tools: self.own_tools,
         };
         world.with_settled_owners()
     }

@@ -4,7 +4,7 @@ use std::{
     io,
     path::PathBuf,
     pin::pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, SystemTime},
 };
 
@@ -36,6 +36,7 @@ use crate::{
     events::Events,
     methods::Methods,
     metrics,
+    pinned_doors::PinnedDoors,
     pins::PinnedGenerations,
     reload::{ReloadRequest, Reloader},
     runners::runners,
@@ -134,6 +135,7 @@ struct Door {
 struct Sessions {
     authority: Authority,
     workers: Option<Workers>,
+    doors: PinnedDoors,
 }
 
 /// Asks a gateway for reloads, without waiting for them.
@@ -158,6 +160,8 @@ pub struct Gateway {
     reloader: Option<Door>,
     /// The sessions; none where the host commits no generations.
     sessions: Option<Sessions>,
+    /// Where HTTP is served, once it is: clients of a session are told.
+    url: Arc<OnceLock<String>>,
     stop: CancellationToken,
     tasks: TaskTracker,
     /// The listeners that are served in the background.
@@ -238,6 +242,7 @@ impl Assembly<'_> {
             events,
             reloader: None,
             sessions: None,
+            url: Arc::default(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             listeners: TaskTracker::new(),
@@ -273,6 +278,7 @@ impl Sessions {
     /// Takes over the sessions of the profile.
     async fn start(
         reloader: &Arc<Reloader>,
+        pool: Arc<Pool>,
         worker: Option<PathBuf>,
         environment: Vec<(String, String)>,
         host: &Host,
@@ -291,11 +297,24 @@ impl Sessions {
             events: Arc::new(move |kind, data| events.tell(kind, data)),
         });
         let authority = authority.await.map_err(BootError::Sessions)?;
-        Ok(Self { authority, workers })
+        let doors = PinnedDoors::new(
+            authority.clone(),
+            Arc::clone(reloader),
+            pool,
+            reloader.history().token_key(),
+            Arc::clone(&host.entropy),
+            Arc::clone(&host.clock),
+        );
+        Ok(Self {
+            authority,
+            workers,
+            doors,
+        })
     }
 
     /// Ends what still runs; what has not said how it ended is `unknown`.
     async fn end(&self) {
+        self.doors.stop().await;
         self.authority.abort().await;
         if let Some(workers) = &self.workers {
             workers.stop().await;
@@ -350,7 +369,9 @@ impl Gateway {
             booted.degraded,
         );
         let reloader = Arc::new(reloader.telling(gateway.events.clone()));
-        let sessions = Sessions::start(&reloader, home.worker, home.environment, host).await?;
+        let pool = Arc::clone(&gateway.pool);
+        let sessions =
+            Sessions::start(&reloader, pool, home.worker, home.environment, host).await?;
         gateway.sessions = Some(sessions);
         gateway.reloader = Some(Door { reloader, triggers });
         gateway.front.attach(Arc::new(gateway.methods()));
@@ -425,10 +446,12 @@ impl Gateway {
     }
 
     fn methods(&self) -> Methods {
-        let authority = self.sessions.as_ref().map(|sessions| &sessions.authority);
+        let sessions = self.sessions.as_ref();
         Methods {
             status: self.status(),
-            authority: authority.cloned(),
+            authority: sessions.map(|sessions| sessions.authority.clone()),
+            doors: sessions.map(|sessions| sessions.doors.clone()),
+            url: Arc::clone(&self.url),
         }
     }
 
@@ -440,6 +463,9 @@ impl Gateway {
                 .merge(api::routes(Arc::clone(reloader)))
                 .merge(self.methods().routes())
                 .merge(reloader.events().clone().routes());
+        }
+        if let Some(sessions) = &self.sessions {
+            own = own.merge(sessions.doors.clone().routes());
         }
         self.front.router().merge(self.front.guarded(own))
     }
@@ -481,6 +507,10 @@ impl Gateway {
         stop: impl Future<Output = ()>,
         abort: impl Future<Output = ()>,
     ) {
+        if let Ok(address) = listener.local_addr() {
+            // The first listener is the one that is told.
+            self.url.get_or_init(|| format!("http://{address}"));
+        }
         let connections = GracefulShutdown::new();
         let cut = CancellationToken::new();
         let _cut_at_the_end = cut.clone().drop_guard();
@@ -521,6 +551,9 @@ impl Gateway {
         tracing::info!(drain_s = drain.as_secs_f64(), "draining");
         self.front.drain();
         self.front.end_streams();
+        if let Some(sessions) = &self.sessions {
+            sessions.doors.drain();
+        }
         let answered = async { tokio::join!(connections, self.front.pipes_ended()) };
         let calls = async {
             tokio::select! {
@@ -547,6 +580,7 @@ impl Gateway {
             events: self.events.clone(),
             reloader: self.reloader.clone(),
             sessions: self.sessions.clone(),
+            url: Arc::clone(&self.url),
             stop: self.stop.clone(),
             tasks: self.tasks.clone(),
             listeners: self.listeners.clone(),

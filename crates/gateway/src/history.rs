@@ -9,6 +9,7 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
+use genlock_authority::TokenKey;
 use genlock_config::{
     Config, Fingerprint, FingerprintKey, PrivateValue, PrivateValues, ProfileId, RestoreError,
 };
@@ -227,6 +228,12 @@ impl History {
     /// Returns what an authority writes with: the store, the profile, and the epoch that was taken when this was opened.
     pub(crate) fn authority(&self) -> (Arc<dyn Store>, ProfileId, Epoch) {
         (Arc::clone(&self.store), self.profile.clone(), self.epoch)
+    }
+
+    /// Derives the key of session tokens from that of the fingerprints: neither says anything of the other.
+    pub(crate) fn token_key(&self) -> TokenKey {
+        let context = "genlock session token v1";
+        TokenKey::new(blake3::derive_key(context, self.key.expose_bytes()))
     }
 
     /// Closes the store, after the write in progress.

@@ -28,6 +28,7 @@ mod gateway;
 mod history;
 mod methods;
 mod metrics;
+mod pinned_doors;
 mod pins;
 mod reload;
 mod report;

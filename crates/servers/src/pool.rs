@@ -235,6 +235,27 @@ impl Pool {
         }
     }
 
+    /// Returns servers for definitions that are pinned, whatever the configuration in force says: those that run already are
+    /// shared and keep their limits, others are started with those of `execution`. Must be called inside a tokio runtime.
+    ///
+    /// They run as long as the result, or a call, holds them.
+    pub fn hold(&self, definitions: &[ServerDefinition], execution: &Execution) -> Servers {
+        let mut running = self.running.lock();
+        let servers = definitions.iter().map(|definition| {
+            let name = definition.name.as_str().to_owned();
+            let key = (name.clone(), definition.digest_with_values());
+            let alive = running.get(&key).and_then(Weak::upgrade);
+            let alive = alive.filter(|lease| !lease.stop.is_cancelled());
+            let server = match alive {
+                Some(lease) => Server::from_lease(lease),
+                None => self.start(definition, execution, None),
+            };
+            running.insert(key, Arc::downgrade(server.lease()));
+            (name, server)
+        });
+        Servers(Arc::new(servers.collect()))
+    }
+
     /// Returns the server of a definition: the one that runs, or a new one.
     fn server(
         &self,

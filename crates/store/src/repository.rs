@@ -248,6 +248,7 @@ pub trait Sessions: Send + Sync {
         epoch: Epoch,
         profile: &'a ProfileId,
         id: &'a SessionId,
+        at_ms: i64,
     ) -> Pending<'a, Result<SessionRecord, CloseError>>;
 
     /// Returns the generations that open sessions of `profile` pin.

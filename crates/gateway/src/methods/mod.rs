@@ -9,14 +9,15 @@ mod servers;
 mod sessions;
 mod turns;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use genlock_authority::{Authority, Caller};
 use genlock_mcp::{RawJson, Request, Response, RpcError, error::code};
 use genlock_policy::Actor;
 use serde_json::{Value, json};
 
-use crate::{reload::Reloader, status::Status};
+use self::sessions::Access;
+use crate::{pinned_doors::PinnedDoors, reload::Reloader, status::Status};
 
 /// What the methods work on.
 #[derive(Clone)]
@@ -24,6 +25,10 @@ pub(crate) struct Methods {
     pub(crate) status: Status,
     /// None where the host commits no generations and so has no sessions.
     pub(crate) authority: Option<Authority>,
+    /// The pinned views of sessions; none where there are no sessions.
+    pub(crate) doors: Option<PinnedDoors>,
+    /// Where HTTP is served, once it is.
+    pub(crate) url: Arc<OnceLock<String>>,
 }
 
 /// Who is at the other end.
@@ -47,7 +52,7 @@ enum Permission {
 }
 
 /// The methods and what each needs. What is not here does not exist.
-const METHODS: [(&str, Permission); 24] = [
+const METHODS: [(&str, Permission); 25] = [
     ("status", Permission::Read),
     ("server.list", Permission::Read),
     ("server.get", Permission::Read),
@@ -64,6 +69,7 @@ const METHODS: [(&str, Permission); 24] = [
     ("session.get", Permission::Read),
     ("session.list", Permission::Read),
     ("session.close", Permission::Operate),
+    ("session.rotate_token", Permission::Operate),
     ("turn.submit", Permission::Operate),
     ("prompt.submit", Permission::Operate),
     ("turn.receipt", Permission::Read),
@@ -134,7 +140,11 @@ impl Methods {
             return reload_mcp::answer(reloader, authority, peer, params).await;
         }
         if method.starts_with("session.") {
-            return sessions::answer(reloader, authority, peer, method, params).await;
+            let access = Access {
+                key: self.doors.as_ref().map(PinnedDoors::key),
+                url: self.url.get().map(String::as_str),
+            };
+            return sessions::answer(reloader, authority, access, peer, method, params).await;
         }
         turns::answer(authority, peer, method, params).await
     }

@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use genlock_authority::{Authority, Moved, NewSessionRequest, SessionView};
+use genlock_authority::{Authority, Moved, NewSessionRequest, SessionView, TokenKey};
 use genlock_frames::SessionId;
 use genlock_mcp::{RawObject, RpcError};
 use genlock_policy::{Cause, TransitionCause};
 use genlock_store::{OpenTurn, SessionRecord, TurnStatus};
+use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -46,6 +47,7 @@ struct ListParams {
 pub(super) async fn answer(
     reloader: &Arc<Reloader>,
     authority: &Authority,
+    access: Access<'_>,
     peer: Peer,
     method: &str,
     params: &RawObject,
@@ -56,8 +58,16 @@ pub(super) async fn answer(
             let request = read::<CreateParams>(params)?.request();
             let created = authority.create(&caller, request, &reloader.head()).await;
             created
-                .map(|session| created_session(&session))
+                .map(|session| access.created(&session))
                 .map_err(|error| refused(&error))
+        }
+        "session.rotate_token" => {
+            let params: SessionParams = read(params)?;
+            let rotated = authority.rotate_token(&caller, &params.session_id).await;
+            let rotated = rotated.map_err(|error| refused(&error))?;
+            let mut answer = json!({"session_id": rotated.id});
+            access.add_to(&mut answer, &rotated);
+            Ok(answer)
         }
         "session.resume" => resume(reloader, authority, peer, params).await,
         "session.get" => {
@@ -180,14 +190,39 @@ fn resumed(reloader: &Reloader, view: &SessionView, outcome: &str, why: Option<S
     resumed
 }
 
-fn created_session(session: &SessionRecord) -> Value {
-    json!({
-        "session_id": session.id,
-        "generation": session.generation,
-        "policy_seq": session.policy_seq,
-        "toolsets": session.selection.toolsets,
-        "servers": session.selection.servers,
-    })
+/// What opens the pinned view of a session to any client.
+#[derive(Clone, Copy)]
+pub(super) struct Access<'a> {
+    /// What derives tokens; none where no view is served.
+    pub(super) key: Option<&'a TokenKey>,
+    /// Where HTTP is served, where it is.
+    pub(super) url: Option<&'a str>,
+}
+
+impl Access<'_> {
+    fn created(self, session: &SessionRecord) -> Value {
+        let mut created = json!({
+            "session_id": session.id,
+            "generation": session.generation,
+            "policy_seq": session.policy_seq,
+            "toolsets": session.selection.toolsets,
+            "servers": session.selection.servers,
+        });
+        self.add_to(&mut created, session);
+        created
+    }
+
+    /// Adds the URL and the token of the pinned view. Without HTTP there is none.
+    fn add_to(self, answer: &mut Value, session: &SessionRecord) {
+        if let (Some(key), Some(url), Some(answer)) = (self.key, self.url, answer.as_object_mut()) {
+            let token = key.token(session);
+            answer.insert(
+                "mcp_url".to_owned(),
+                json!(format!("{url}/mcp/{}", session.id)),
+            );
+            answer.insert("token".to_owned(), json!(token.expose_secret()));
+        }
+    }
 }
 
 /// Returns a session without its config.

@@ -33,6 +33,7 @@ CREATE TABLE session (
     generation INTEGER NOT NULL,
     selection  TEXT    NOT NULL,
     token      INTEGER NOT NULL CHECK (token >= 1),
+    token_ms   INTEGER NOT NULL,
     closed_ms  INTEGER,
     seal       BLOB    NOT NULL CHECK (length(seal) = 32),
     PRIMARY KEY (profile, id),

@@ -61,6 +61,8 @@ pub struct SessionRecord {
     pub selection: Selection,
     /// The counter that its token is derived with, from 1.
     pub token: u64,
+    /// When that token began, in Unix milliseconds.
+    pub token_ms: i64,
     /// When it was closed, in Unix milliseconds; `None` while it is open.
     pub closed_ms: Option<i64>,
 }
@@ -136,6 +138,7 @@ impl NewSession {
             generation,
             selection,
             token: 1,
+            token_ms: at_ms,
             closed_ms: None,
         }
     }

@@ -271,10 +271,11 @@ impl Sessions for SqliteStore {
         epoch: Epoch,
         profile: &'a ProfileId,
         id: &'a SessionId,
+        at_ms: i64,
     ) -> Pending<'a, Result<SessionRecord, CloseError>> {
         Box::pin(async move {
             write!(self, |connection| sessions::rotate_token(
-                connection, epoch, profile, id
+                connection, epoch, profile, id, at_ms
             ))
         })
     }

@@ -100,6 +100,7 @@ pub(super) fn session(profile: &ProfileId, row: &SqliteRow) -> Result<SessionRec
         generation: rows::number(profile, read.signed("generation")?)?,
         selection: read.parsed(&read.text("selection")?)?,
         token: read.number("token")?,
+        token_ms: read.signed("token_ms")?,
         closed_ms: read.optional_signed("closed_ms")?,
     };
     let seal = session_seal(&record);
@@ -123,6 +124,7 @@ pub(super) fn session_seal(record: &SessionRecord) -> Seal {
         generation,
         selection,
         token,
+        token_ms,
         closed_ms,
     } = record;
     let mut encoder = Encoder::new(SESSION_CONTEXT);
@@ -143,6 +145,7 @@ pub(super) fn session_seal(record: &SessionRecord) -> Seal {
     encoder.number(generation.get());
     encoder.text(&json(selection));
     encoder.number(*token);
+    encoder.signed(*token_ms);
     encoder.option(*closed_ms, Encoder::signed);
     encoder.seal()
 }

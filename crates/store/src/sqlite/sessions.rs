@@ -25,7 +25,7 @@ use crate::{
 macro_rules! columns {
     () => {
         "id, owner, request_id, source, cwd, title, pick, created_ms, policy_seq, generation, \
-         selection, token, closed_ms, seal"
+         selection, token, token_ms, closed_ms, seal"
     };
 }
 
@@ -78,7 +78,7 @@ async fn insert(connection: &mut SqliteConnection, record: &SessionRecord) -> Re
     sqlx::query(concat!(
         "INSERT INTO session (profile, ",
         columns!(),
-        ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+        ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
     ))
     .bind(record.profile.as_str())
     .bind(record.id.as_str())
@@ -93,6 +93,7 @@ async fn insert(connection: &mut SqliteConnection, record: &SessionRecord) -> Re
     .bind(column(record.generation))
     .bind(json(&record.selection))
     .bind(i64::try_from(record.token).unwrap_or(i64::MAX))
+    .bind(record.token_ms)
     .bind(record.closed_ms)
     .bind(&session_seal(record).0[..])
     .execute(connection)
@@ -322,10 +323,12 @@ pub(super) async fn rotate_token(
     epoch: Epoch,
     profile: &ProfileId,
     id: &SessionId,
+    at_ms: i64,
 ) -> Result<SessionRecord, CloseError> {
     let session = owned(connection, epoch, profile, id).await?;
     let rotated = SessionRecord {
         token: session.token + 1,
+        token_ms: at_ms,
         ..session
     };
     save_rest(connection, &rotated)
@@ -352,11 +355,13 @@ async fn save_rest(
     session: &SessionRecord,
 ) -> Result<(), Fault> {
     let saved = sqlx::query(
-        "UPDATE session SET token = $3, closed_ms = $4, seal = $5 WHERE profile = $1 AND id = $2",
+        "UPDATE session SET token = $3, token_ms = $4, closed_ms = $5, seal = $6
+         WHERE profile = $1 AND id = $2",
     )
     .bind(session.profile.as_str())
     .bind(session.id.as_str())
     .bind(i64::try_from(session.token).unwrap_or(i64::MAX))
+    .bind(session.token_ms)
     .bind(session.closed_ms)
     .bind(&session_seal(session).0[..])
     .execute(connection)

@@ -56,6 +56,7 @@ macro_rules! conformance {
             sessions::sessions_are_listed_newest_first_in_pages,
             sessions::what_an_open_session_pins_is_not_pruned,
             sessions::the_names_of_servers_are_remembered_for_good,
+            sessions::a_token_is_rotated_by_its_counter,
             sessions::an_older_authority_moves_nothing,
             turns::turns_run_in_their_order_and_one_at_a_time,
             turns::a_submission_makes_one_turn,

@@ -90,6 +90,7 @@ fn created(new: &NewSession) -> SessionRecord {
         generation: new.generation,
         selection: new.selection,
         token: 1,
+        token_ms: new.at_ms,
         closed_ms: None,
     }
 }
@@ -309,6 +310,27 @@ pub(crate) async fn the_names_of_servers_are_remembered_for_good(home: &dyn Home
     assert_eq!(names, ["s1", "s2", "s3"].map(str::to_owned).into());
 }
 
+pub(crate) async fn a_token_is_rotated_by_its_counter(home: &dyn Home) {
+    let (store, epoch) = with_generations(home, 1).await;
+    let new = new_session("s1", "r1");
+    store.create_session(epoch, new.clone()).await.unwrap();
+    let id = session_id("s1");
+
+    let rotated = store
+        .rotate_token(epoch, &profile(), &id, 77)
+        .await
+        .unwrap();
+
+    let expected = SessionRecord {
+        token: 2,
+        token_ms: 77,
+        ..created(&new)
+    };
+    assert_eq!(rotated, expected);
+    let stored = store.session(&profile(), &id).await.unwrap();
+    assert_eq!(stored, Some(expected));
+}
+
 pub(crate) async fn an_older_authority_moves_nothing(home: &dyn Home) {
     let (store, old) = with_generations(home, 2).await;
     store
@@ -335,7 +357,7 @@ pub(crate) async fn an_older_authority_moves_nothing(home: &dyn Home) {
             .unwrap_err()
             .code(),
         store
-            .rotate_token(old, &profile(), &id)
+            .rotate_token(old, &profile(), &id, 1)
             .await
             .unwrap_err()
             .code(),

@@ -1,0 +1,304 @@
+//! `/mcp/{session_id}`: the pinned view of a session, for any client that has its token.
+//!
+//! The pin hangs on the URL and the token, never on a connection or an earlier call. A request keeps the policy of its
+//! admission; it is no attach and no turn, so that it neither moves its session nor keeps it from being moved.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
+    response::Response,
+    routing::any,
+};
+use genlock_authority::{Authority, SessionPolicy, TokenKey};
+use genlock_config::{Config, ServerDefinition};
+use genlock_front::{Entropy, Front};
+use genlock_policy::GenerationNumber;
+use genlock_servers::{Pool, Servers};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::{sync::watch, time::Instant};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt;
+
+use crate::{reload::Reloader, reload::unix_ms, status::failure};
+
+/// How long a server that only pinned views use goes on after its last call.
+const IDLE: Duration = Duration::from_secs(300);
+/// How long a view that nobody uses is kept.
+const KEPT: Duration = Duration::from_secs(900);
+
+/// The pinned views that are served. A clone shares them.
+#[derive(Clone)]
+pub(crate) struct PinnedDoors {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    authority: Authority,
+    reloader: Arc<Reloader>,
+    pool: Arc<Pool>,
+    key: TokenKey,
+    entropy: Entropy,
+    clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    doors: Mutex<HashMap<String, Door>>,
+    tasks: TaskTracker,
+}
+
+/// The front of one session.
+#[derive(Clone)]
+struct Door {
+    front: Front,
+    policy: watch::Receiver<Arc<SessionPolicy>>,
+    /// The number of the policy that the front serves.
+    served: Arc<Mutex<u64>>,
+    used: Instant,
+    /// Ends when the view is let go.
+    kept: CancellationToken,
+}
+
+impl PinnedDoors {
+    pub(crate) fn new(
+        authority: Authority,
+        reloader: Arc<Reloader>,
+        pool: Arc<Pool>,
+        key: TokenKey,
+        entropy: Entropy,
+        clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                authority,
+                reloader,
+                pool,
+                key,
+                entropy,
+                clock,
+                doors: Mutex::default(),
+                tasks: TaskTracker::new(),
+            }),
+        }
+    }
+
+    /// Returns what derives the tokens of sessions.
+    pub(crate) fn key(&self) -> &TokenKey {
+        &self.inner.key
+    }
+
+    /// Returns the route.
+    pub(crate) fn routes(self) -> Router {
+        Router::new()
+            .route("/mcp/{session_id}", any(serve))
+            .with_state(self)
+    }
+
+    /// Takes no new work on any view, and ends the streams on which clients hear of changes.
+    pub(crate) fn drain(&self) {
+        for door in self.inner.doors.lock().values() {
+            door.front.drain();
+            door.front.end_streams();
+        }
+    }
+
+    /// Takes no new work on any view and waits for the streams on them to end.
+    pub(crate) async fn stop(&self) {
+        let doors: Vec<Door> = self
+            .inner
+            .doors
+            .lock()
+            .drain()
+            .map(|(_, door)| door)
+            .collect();
+        for door in doors {
+            door.kept.cancel();
+            door.front.stop().await;
+        }
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+
+    /// Returns the front of a session whose token is presented; `None` alike where there is no such session and where the
+    /// token is not its own.
+    async fn admit(&self, session: &str, token: &str) -> Option<Front> {
+        let known = self.inner.doors.lock().get(session).cloned();
+        let policy = match &known {
+            Some(door) => door.policy.clone(),
+            None => self.inner.authority.policy(session).await.ok()?,
+        };
+        let now = Arc::clone(&policy.borrow());
+        let now_ms = unix_ms((self.inner.clock)());
+        if !self.inner.key.opens(&now.session, token, now_ms) {
+            return None;
+        }
+        let door = match known {
+            Some(door) => door,
+            None => self.open(session, policy, &now),
+        };
+        self.catch_up(&door, &now);
+        self.sweep(session);
+        Some(door.front)
+    }
+
+    /// Makes the front of a session; the first of several at once stays.
+    fn open(
+        &self,
+        session: &str,
+        policy: watch::Receiver<Arc<SessionPolicy>>,
+        now: &SessionPolicy,
+    ) -> Door {
+        let (config, servers) = self.world(now);
+        let mut doors = self.inner.doors.lock();
+        let door = doors.entry(session.to_owned()).or_insert_with(|| {
+            let entropy = Arc::clone(&self.inner.entropy);
+            let door = Door {
+                front: Front::pinned(generation(now), config, servers, entropy),
+                policy,
+                served: Arc::new(Mutex::new(now.session.policy_seq.get())),
+                used: Instant::now(),
+                kept: CancellationToken::new(),
+            };
+            self.inner.tasks.spawn(self.clone().follow(door.clone()));
+            door
+        });
+        door.clone()
+    }
+
+    /// Brings a front to each policy that is committed, so that clients hear of it which ask for nothing.
+    async fn follow(self, mut door: Door) {
+        loop {
+            let moved = tokio::select! {
+                () = door.kept.cancelled() => return,
+                moved = door.policy.changed() => moved,
+            };
+            if moved.is_err() {
+                return;
+            }
+            let now = Arc::clone(&door.policy.borrow());
+            self.catch_up(&door, &now);
+        }
+    }
+
+    /// Brings a front to the policy that was committed last, before the request that has seen it goes on.
+    fn catch_up(&self, door: &Door, now: &SessionPolicy) {
+        let seq = now.session.policy_seq.get();
+        let mut served = door.served.lock();
+        if *served < seq {
+            let (config, servers) = self.world(now);
+            door.front.publish(Some(generation(now)), config, servers);
+            *served = seq;
+        }
+    }
+
+    /// Marks a view as used, and lets go of those that nobody used for long, or whose session is closed.
+    fn sweep(&self, session: &str) {
+        let now = Instant::now();
+        let mut doors = self.inner.doors.lock();
+        if let Some(door) = doors.get_mut(session) {
+            door.used = now;
+        }
+        doors.retain(|_, door| {
+            let is_closed = door.policy.borrow().session.closed_ms.is_some();
+            let is_used = door.front.sessions() > 0 || now.duration_since(door.used) < KEPT;
+            let stays = is_used && !is_closed;
+            if !stays {
+                door.kept.cancel();
+                door.front.drain();
+                door.front.end_streams();
+            }
+            stays
+        });
+    }
+
+    /// Returns what a policy serves: its config, cut down to its servers, and these. A definition that is in force as well shares
+    /// its server; any other gets one of its own, that starts with its first call and stops when it is idle.
+    fn world(&self, policy: &SessionPolicy) -> (Arc<Config>, Servers) {
+        let pinned = &policy.pinned.generation.config;
+        let head = &self.inner.reloader.head().config;
+        let mut config = (**pinned).clone();
+        let selected = &policy.session.selection.servers;
+        config
+            .servers
+            .retain(|name, _| selected.contains(name.as_str()));
+        let definitions: Vec<ServerDefinition> = config
+            .servers
+            .iter()
+            .map(|(name, definition)| match head.servers.get(name) {
+                Some(in_force) if in_force == definition => definition.clone(),
+                Some(_) | None => on_demand(definition),
+            })
+            .collect();
+        let servers = self.inner.pool.hold(&definitions, &config.execution);
+        (Arc::new(config), servers)
+    }
+}
+
+fn generation(policy: &SessionPolicy) -> GenerationNumber {
+    policy.pinned.generation.number
+}
+
+fn on_demand(definition: &ServerDefinition) -> ServerDefinition {
+    let mut definition = definition.clone();
+    definition.lazy = true;
+    if definition.idle_ttl.is_zero() {
+        definition.idle_ttl = IDLE;
+    }
+    definition
+}
+
+async fn serve(
+    State(doors): State<PinnedDoors>,
+    Path(session): Path<String>,
+    mut request: Request<Body>,
+) -> Response {
+    let token = bearer(request.headers()).map(str::to_owned);
+    let front = match token {
+        Some(token) => doors.admit(&session, &token).await,
+        None => None,
+    };
+    let Some(front) = front else {
+        return unauthorized();
+    };
+    // From here on it is a request as any other, of a front that serves this session alone.
+    let query = request.uri().query().map(|query| format!("?{query}"));
+    let path = format!("/mcp{}", query.unwrap_or_default());
+    if let Ok(uri) = path.parse::<Uri>() {
+        *request.uri_mut() = uri;
+    }
+    request.headers_mut().remove(header::AUTHORIZATION);
+    match front.router().oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Returns the token that a request carries; none where it carries none, or several.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(only), None) = (all.next(), all.next()) else {
+        return None;
+    };
+    let (scheme, token) = only.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn unauthorized() -> Response {
+    let message = "there is no such session, or this is not its token";
+    let mut response = failure(
+        StatusCode::UNAUTHORIZED,
+        "unauthorized",
+        message,
+        &json!({}),
+    );
+    let challenge = HeaderValue::from_static("Bearer realm=\"genlock\"");
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, challenge);
+    response
+}
