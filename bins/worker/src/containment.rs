@@ -11,6 +11,9 @@ use tokio::time::{Instant, sleep};
 
 /// How long is looked for processes that are left.
 const SEARCH: Duration = Duration::from_secs(2);
+/// How often in a row nothing has to be seen: a process that is handed on to this one while `/proc` is read may stand below
+/// a parent that is not there any more.
+const LOOKS: u32 = 3;
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -47,14 +50,13 @@ pub(crate) fn begin() -> io::Result<()> {
 /// Servers were ended before, in their own time; this is for what they left behind.
 pub(crate) async fn end(own: Pid) {
     let until = Instant::now() + SEARCH;
-    loop {
+    let mut seen_none = 0;
+    while seen_none < LOOKS && Instant::now() < until {
         let living: Vec<_> = ProcessStat::descendants(&processes(), own)
             .into_iter()
             .filter(|process| !process.has_ended)
             .collect();
-        if living.is_empty() || Instant::now() >= until {
-            return;
-        }
+        seen_none = if living.is_empty() { seen_none + 1 } else { 0 };
         for process in living {
             let pid = i32::try_from(process.pid.get()).ok();
             if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {

@@ -8,7 +8,7 @@ use genlock_frames::{
     ToGateway, ToWorker, TurnOutcome, VERSION,
 };
 use genlock_policy::Gates;
-use genlock_servers::{HostEnvironment, Keeper, PoolBuilder, Server, Servers};
+use genlock_servers::{HostEnvironment, Keeper, Pool, PoolBuilder, Server, Servers};
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
@@ -148,16 +148,30 @@ async fn serve(
     let (servers, _) = pool.reconcile(&session.config, &Servers::default());
     let ending = Service::new(channel, &session, servers).run(stop).await;
     tracing::info!(?ending, "the worker ends");
-    let grace = match &ending {
-        Ending::Left(Leave::Retired | Leave::Stopped) => SERVERS_END,
-        Ending::Left(Leave::Violation) | Ending::GatewayLost | Ending::NotTaken(_) => {
-            SERVERS_END_ALONE
+    match &ending {
+        Ending::Left(Leave::Retired | Leave::Stopped) => {
+            tokio::select! {
+                _ = timeout(SERVERS_END, pool.stop()) => {}
+                () = alone(channel) => end_alone(&pool).await,
+            }
         }
-    };
-    if timeout(grace, pool.stop()).await.is_err() {
-        tracing::warn!("servers did not end in time and are killed");
+        Ending::Left(Leave::Violation) | Ending::GatewayLost | Ending::NotTaken(_) => {
+            end_alone(&pool).await;
+        }
     }
     ending
+}
+
+/// Ends the servers where nobody waits for that; what does not end in time is killed.
+async fn end_alone(pool: &Pool) {
+    if timeout(SERVERS_END_ALONE, pool.stop()).await.is_err() {
+        tracing::warn!("servers did not end in time and are killed");
+    }
+}
+
+/// Completes when the gateway is gone.
+async fn alone(channel: &mut Channel) {
+    while let Some(Received::Frame(_)) = channel.received.recv().await {}
 }
 
 /// A number in 0..=1 that lengthens pauses.

@@ -7,6 +7,9 @@ use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// How often is looked for processes that were started meanwhile, before those that are known are killed.
 const ROUNDS: usize = 50;
+/// How often in a row nothing new has to be seen: a process that is handed on to another one while `/proc` is read may stand
+/// below a parent that is not there any more.
+const LOOKS: usize = 2;
 
 /// One process for good: its id may be used again, with another birth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,12 +78,14 @@ pub(crate) fn look(roots: &BTreeMap<Pid, Birth>) -> BTreeMap<Pid, Birth> {
 /// while it is the one that was meant. Returns what was killed; it may take a moment to go.
 pub(crate) fn kill(roots: &BTreeMap<Pid, Birth>) -> BTreeMap<Pid, Birth> {
     let mut held = BTreeMap::new();
+    let mut seen_none = 0;
     for _ in 0..ROUNDS {
         let mut known = roots.clone();
         known.extend(&held);
         let mut fresh = look(&known);
         fresh.retain(|pid, birth| held.get(pid) != Some(birth));
-        if fresh.is_empty() {
+        seen_none = if fresh.is_empty() { seen_none + 1 } else { 0 };
+        if seen_none == LOOKS {
             break;
         }
         for (pid, birth) in &fresh {
