@@ -355,14 +355,14 @@ impl Exchange {
         let Some(server) = servers
             .iter()
             .find(is_prefix)
-            .filter(|server| server.tools().is_none())
+            .filter(|server| !server.is_listed())
         else {
             return Err(None);
         };
         let snapshot = server.listed().await;
         self.recompile();
         self.find(name).ok_or_else(|| {
-            let listed = server.tools().is_some();
+            let listed = server.is_listed();
             (!listed).then_some(ServerError::NotConnected {
                 server: snapshot.name,
                 state: snapshot.state,

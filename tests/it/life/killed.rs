@@ -25,9 +25,9 @@ async fn a_call_of_a_killed_server_is_answered_once_and_the_next_one_works_at_on
     kill_each_server_once().await;
 }
 
-/// The same a thousand times: `cargo test -p genlock-tests --test it killed -- --ignored --nocapture`.
+/// The same a thousand times.
 #[tokio::test]
-#[ignore = "takes 15 minutes"]
+#[ignore = "takes long: `just killed`"]
 async fn a_call_of_a_killed_server_is_answered_once_a_thousand_times() {
     for _ in 0..1000 / SERVERS {
         kill_each_server_once().await;
@@ -83,10 +83,13 @@ async fn kill_each_server_once() {
         );
     }
     assert!(median <= spawn + MARGIN, "{median:?} > {spawn:?}: {next:?}");
-    // The pause before an automatic reconnect is a second at least; no call waited for one.
+    // The pause before an automatic reconnect is a second at least; no call waited for one and for a start.
     let log = gateway.log();
     let said: Vec<&str> = log.lines().filter(|line| line.contains(slowest)).collect();
-    assert!(*last < Duration::from_secs(1), "{next:?}\n{said:#?}");
+    assert!(
+        *last < Duration::from_secs(1) + spawn,
+        "{next:?}\n{said:#?}"
+    );
 }
 
 /// Kills a server in a call and gives how long the next call takes.

@@ -240,3 +240,34 @@ async fn a_lazy_server_that_lacks_a_variable_is_unavailable_from_the_start() {
     .await;
     assert_eq!(found["reason"], "missing NO_SUCH_VARIABLE");
 }
+
+#[tokio::test]
+async fn an_edited_lazy_server_is_asked_for_tools_that_the_one_before_did_not_have() {
+    let scratch = stage::scratch();
+    let config = |flags: &[&str]| {
+        let lazy = logged(&scratch, "lazy", flags, &json!({"lazy": true}));
+        json!({"mcp_servers": {"lazy": lazy}})
+    };
+    let gateway = stage::start(&config(&[]));
+    let client = ModernClient::new(gateway.url());
+    client.tool_names().await;
+    for (turn, batch) in [(0, false), (1, true)] {
+        let tool = format!("fresh{turn}");
+        let edited = config(&["--tool-name", &tool]);
+        gateway.write_config(&edited.to_string());
+        let report = reload(&gateway).await;
+        assert_eq!(report["servers"]["changed"], json!(["lazy"]));
+        let edited = server(&gateway, "lazy").await;
+        assert_eq!(edited["state"], "lazy", "an edit starts nothing");
+
+        let answer = match batch {
+            true => client.call("genlock_call", &call_of("lazy", &tool)).await,
+            false => client.call(&format!("lazy__{tool}"), "{}").await,
+        };
+
+        let result = answer.result();
+        assert!(!result.to_string().contains("no tool"), "{result}");
+        assert_eq!(server(&gateway, "lazy").await["tools"], 24);
+    }
+    assert_eq!(started(&scratch, "lazy"), 3);
+}

@@ -46,7 +46,7 @@ async fn an_empty_list_takes_the_place_of_a_good_one_once_it_is_confirmed() {
     let scratch = stage::scratch();
     let control = Control::new(&scratch, "control");
     let gateway = stage::start(&json!({"mcp_servers": {
-        "one": stdio(&["--control", control.arg(), "--list-delay-ms", "300"]),
+        "one": stdio(&["--control", control.arg(), "--list-delay-ms", "1500"]),
     }}));
     stage::wait_ready(&gateway).await;
     let client = ModernClient::new(gateway.url());

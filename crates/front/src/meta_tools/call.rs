@@ -190,15 +190,15 @@ impl Planned {
         gates
             .admit(self.arguments.as_bytes())
             .map_err(Failure::denied)?;
-        if self.server.tools().is_none() {
+        if !self.server.is_listed() {
             self.server.listed().await;
         }
-        // A server that was never listed cannot be checked; it refuses by itself then.
         let known = self
             .server
             .tools()
-            .map(|tools| tools.get(&self.tool).cloned());
-        if let Some(None) = known {
+            .and_then(|tools| tools.get(&self.tool).cloned());
+        // A server that was never listed cannot be checked; it refuses by itself then.
+        if known.is_none() && self.server.is_listed() {
             return Err(Failure::unknown_tool(&self.tool, self.server.name()));
         }
         let params = [("arguments", self.arguments.clone())]
@@ -206,7 +206,6 @@ impl Planned {
             .collect();
         let mut call = tool_call(&self.tool, params);
         call.param_headers = known
-            .flatten()
             .map(|tool| tool.params.values(Some(&self.arguments)))
             .unwrap_or_default();
         match self.server.call(call, Some(deadline)).await {
@@ -400,6 +399,7 @@ impl Reader<'_> {
         }
         let server = self.server(at, &call);
         if let (Some(server), Some(tool)) = (&server, &tool)
+            && server.is_listed()
             && server
                 .tools()
                 .is_some_and(|tools| tools.get(tool).is_none())

@@ -223,6 +223,12 @@ impl Server {
         self.lease.shared.tools.borrow().clone()
     }
 
+    /// Tells whether its tools are known: it was listed under this definition, now or earlier. Where they are not, those of
+    /// the server that it replaced may stand in for them.
+    pub fn is_listed(&self) -> bool {
+        self.lease.shared.own_list.load(Ordering::Acquire)
+    }
+
     /// Watches the tools.
     pub fn watch_tools(&self) -> watch::Receiver<Option<Arc<ToolSet>>> {
         self.lease.shared.tools.subscribe()
@@ -321,7 +327,7 @@ impl Server {
             return None;
         }
         let known = shared.tools.borrow().is_some();
-        if shared.snapshot.borrow().state == "lazy" && !shared.own_list.load(Ordering::Acquire) {
+        if shared.snapshot.borrow().state == "lazy" && !self.is_listed() {
             self.start();
         }
         let until = match shared.definition.lazy {
@@ -344,7 +350,7 @@ impl Server {
             loop {
                 let (done, state) = {
                     let snapshot = watched.borrow_and_update();
-                    (snapshot.listed || !may_come(&snapshot), snapshot.state)
+                    (self.is_listed() || !may_come(&snapshot), snapshot.state)
                 };
                 if done {
                     return;
