@@ -201,11 +201,7 @@ impl Actor {
             Command::Renew(old) => {
                 // Others may have asked for the same: then there is a new one, or none, by now.
                 if self.serves(&old) {
-                    // A pipe that has ended is a lost one, however long it lasted; only a session can expire.
-                    let event = match old.client.is_closed() {
-                        true => lost("the connection ended"),
-                        false => ServerEvent::Expired,
-                    };
+                    let event = unusable(old.client.is_closed());
                     self.step(event).await;
                 }
                 self.step(ServerEvent::Use).await;
@@ -365,6 +361,15 @@ impl Actor {
     }
 }
 
+/// Says what a connection came to that a call could not be sent on. A pipe that has ended is a lost one, however long it
+/// lasted: only a session can expire, which starts no process.
+fn unusable(has_ended: bool) -> ServerEvent {
+    match has_ended {
+        true => lost("the connection ended"),
+        false => ServerEvent::Expired,
+    }
+}
+
 fn lost(error: &str) -> ServerEvent {
     ServerEvent::Lost {
         error: error.to_owned(),
@@ -404,5 +409,16 @@ async fn changed(changes: Option<&mut watch::Receiver<u64>>) {
     };
     if gone {
         std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_that_ended_is_lost_and_only_a_session_expires() {
+        assert_eq!(unusable(true), lost("the connection ended"));
+        assert_eq!(unusable(false), ServerEvent::Expired);
     }
 }

@@ -59,3 +59,29 @@ async fn calls_in_flight_of_a_server_that_ends_fail_at_once_and_run_once() {
     );
     assert_eq!((next.unwrap().as_str(), stage.now()), ("echo", 0.0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_comes_as_its_connection_ends_is_made_on_another_and_counts_the_loss() {
+    // Whoever notices first, the call or the actor: it depends on how often others were let before.
+    for turns in 0..16 {
+        let stage = Stage::new(Peer::new([Manner::Serves]), |_| {});
+        stage.until_state("ready").await;
+        for _ in 0..2 {
+            // Long enough for a session to be renewed without being counted; this is none.
+            tokio::time::sleep(S(20)).await;
+            stage.peer.die();
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+            match stage.call().await {
+                Ok(said) => assert_eq!(said, "echo"),
+                Err(error) => assert_eq!(error.code(), "outcome_unknown"),
+            }
+            stage.until_state("ready").await;
+            stage.call().await.unwrap();
+        }
+        let connects = stage.peer.connects();
+        assert_eq!(connects.len(), 3, "{turns}");
+        assert!(connects[2] - connects[1] >= 22.0, "{turns}: {connects:?}");
+    }
+}
