@@ -650,8 +650,12 @@ impl Actor {
 
     /// Keeps an idle runner warm for a while.
     fn rest(&mut self) {
+        let idle = self.idle_ttl();
+        if idle.is_zero() {
+            // At once: a deadline of now could lose against the next turn.
+            return self.retire();
+        }
         if self.runner.is_some() && self.retire_at.is_none() {
-            let idle = self.idle_ttl();
             self.retire_at = Some(Instant::now() + idle);
         }
     }
