@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     authority::Core,
-    ports::{Execution, RunEnd, Runner, RunnerOrder},
+    ports::{Execution, RunEnd, RunFault, Runner, RunnerOrder},
 };
 
 /// How long a store that failed is left alone before the end of a turn is written again, at first and at most.
@@ -58,17 +58,13 @@ pub(crate) async fn execute(start: Start) -> Ran {
         warm,
         interrupt,
     } = start;
-    let runner = match warm {
+    let mut runner = match warm.clone() {
         Some(runner) => runner,
-        None => match core.runners.start(order).await {
+        None => match core.runners.start(order.clone()).await {
             Ok(runner) => runner,
             Err(fault) => {
-                let error = TurnError {
-                    code: fault.code.to_owned(),
-                    message: fault.message,
-                };
-                let step = TurnMove::Withdraw(core.end(TurnOutcome::Failed, None, Some(error)));
-                let turn = record(&core, &turn, step).await;
+                let end = core.end(TurnOutcome::Failed, None, Some(fault.into()));
+                let turn = record(&core, &turn, TurnMove::Withdraw(end)).await;
                 return Ran { runner: None, turn };
             }
         },
@@ -88,11 +84,23 @@ pub(crate) async fn execute(start: Start) -> Ran {
         };
     };
     core.tell_turn(&turn, TurnStatus::Running);
-    let end = run(&*runner, execution, &interrupt).await;
-    let lost = matches!(end, RunEnd::Lost { .. });
+    let mut end = run(&*runner, execution.clone(), &interrupt).await;
+    if warm.is_some() && matches!(end, RunEnd::NotBegun { .. }) {
+        // It ended while it was idle, which is no turn's loss.
+        end = match core.runners.start(order).await {
+            Ok(fresh) => {
+                runner = fresh;
+                run(&*runner, execution, &interrupt).await
+            }
+            Err(fault) => RunEnd::NotBegun {
+                error: fault.into(),
+            },
+        };
+    }
+    let ended = matches!(end, RunEnd::Lost { .. } | RunEnd::NotBegun { .. });
     let turn = record(&core, &turn, core.step_of(end, &turn)).await;
     Ran {
-        runner: (!lost).then_some(runner),
+        runner: (!ended).then_some(runner),
         turn,
     }
 }
@@ -159,6 +167,15 @@ async fn record(core: &Core, turn: &TurnRecord, step: TurnMove) -> Option<TurnRe
     }
 }
 
+impl From<RunFault> for TurnError {
+    fn from(fault: RunFault) -> Self {
+        Self {
+            code: fault.code.to_owned(),
+            message: fault.message,
+        }
+    }
+}
+
 impl Core {
     pub(crate) fn end(
         &self,
@@ -182,6 +199,9 @@ impl Core {
             }
             RunEnd::Failed { error, result } => {
                 TurnMove::Finish(self.end(TurnOutcome::Failed, result, Some(error)))
+            }
+            RunEnd::NotBegun { error } => {
+                TurnMove::Finish(self.end(TurnOutcome::Failed, None, Some(error)))
             }
             RunEnd::Interrupted { result } => {
                 TurnMove::Finish(self.end(TurnOutcome::Interrupted, result, None))

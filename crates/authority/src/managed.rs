@@ -135,7 +135,12 @@ fn ended(end: TurnEnd) -> RunEnd {
         TurnEnd::Lost {
             reserved: false,
             loss,
-        } => failed(loss.code(), loss.to_string()),
+        } => RunEnd::NotBegun {
+            error: TurnError {
+                code: loss.code().to_owned(),
+                message: loss.to_string(),
+            },
+        },
         TurnEnd::Lost {
             reserved: true,
             loss,

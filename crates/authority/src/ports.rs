@@ -103,6 +103,7 @@ pub trait Runner: Send + Sync {
 }
 
 /// One run of a turn.
+#[derive(Clone)]
 pub struct Execution {
     /// What was reserved.
     pub id: ExecutionId,
@@ -131,6 +132,11 @@ pub enum RunEnd {
     Interrupted {
         /// What there is of a result, as JSON.
         result: Option<String>,
+    },
+    /// The runner had ended before it was given the turn: nothing of it ran.
+    NotBegun {
+        /// What happened to the runner.
+        error: TurnError,
     },
     /// The runner was lost: nobody knows how far the turn came.
     Lost {

@@ -1,7 +1,7 @@
 //! What is left when an authority, or the runner of a turn, is gone.
 
-use genlock_authority::Transition;
-use genlock_store::{TurnOutcome, TurnStatus};
+use genlock_authority::{RunEnd, Transition};
+use genlock_store::{TurnError, TurnOutcome, TurnStatus};
 
 use crate::stage::{COMPLETED, Stage, caller};
 
@@ -59,6 +59,40 @@ async fn queued_turns_run_after_a_restart_under_the_policy_of_their_admission() 
     let start = stage.next_start().await;
     assert_eq!((start.policy_seq, start.generation), (1, 1));
     drop(run);
+}
+
+#[tokio::test]
+async fn a_runner_that_ended_while_it_was_idle_is_no_turns_loss() {
+    let stage = Stage::new(&["old"]).await;
+    let a = stage.create("a", None).await;
+    let first = stage.submit(&a, "one").await;
+    stage.next_run().await.complete();
+    assert_eq!(stage.settled(&first.id).await, COMPLETED);
+    let not_begun = || RunEnd::NotBegun {
+        error: TurnError {
+            code: "worker_lost".to_owned(),
+            message: "killed".to_owned(),
+        },
+    };
+
+    let next = stage.submit(&a, "two").await;
+    stage.next_run().await.end(not_begun());
+    let again = stage.next_run().await;
+    assert!(again.payload.contains("two"), "{}", again.payload);
+    again.complete();
+
+    assert_eq!(stage.settled(&next.id).await, COMPLETED);
+    stage.next_start().await;
+    stage.next_start().await;
+
+    // One that was started for the turn has no such excuse.
+    let b = stage.create("b", None).await;
+    let failed = stage.submit(&b, "three").await;
+    stage.next_run().await.end(not_begun());
+    assert_eq!(
+        stage.settled(&failed.id).await,
+        TurnStatus::Done(TurnOutcome::Failed)
+    );
 }
 
 #[tokio::test]
