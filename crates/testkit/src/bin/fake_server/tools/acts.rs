@@ -120,9 +120,13 @@ pub(super) fn asked_error(request: &Request<'_>) -> RpcError {
 )]
 pub(super) fn environment(request: &Request<'_>) -> Reply {
     let name = string_argument(request, "name").unwrap_or_default();
+    let digest = argument(request, "digest").is_some_and(|raw| raw.get() == "true");
     let value = std::env::var_os(&name).map_or_else(
         || "null".to_owned(),
-        |value| quote(&value.to_string_lossy()),
+        |value| match digest {
+            true => quote(blake3::hash(value.as_encoded_bytes()).to_hex().as_str()),
+            false => quote(&value.to_string_lossy()),
+        },
     );
     structured(&object([("name", quote(&name)), ("value", value)]))
 }

@@ -70,8 +70,8 @@ pub(super) const TOOLS: [(&str, &str, &str); 23] = [
     ),
     (
         "env",
-        "Answers with an environment variable.",
-        r#"{"name":{"type":"string"}}"#,
+        "Answers with an environment variable, or with its BLAKE3 digest, which may be stored.",
+        r#"{"name":{"type":"string"},"digest":{"type":"boolean"}}"#,
     ),
     (
         "env_names",
