@@ -27,6 +27,7 @@ mod pinned;
 mod progress;
 mod raw;
 mod reload;
+mod sessions;
 mod shutdown;
 mod surfaces;
 mod wire;

@@ -5,6 +5,12 @@ use std::{net::SocketAddr, time::Duration};
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
+mod work;
+
+pub(crate) use self::work::{
+    CallArg, CreateArgs, SessionsCommand, SubmitArgs, TurnsCommand, WaitArgs,
+};
+
 /// The MCP gateway in which a configuration change reaches a session only as a committed policy generation.
 #[derive(Debug, Parser)]
 #[command(name = "genlock", version, about, max_term_width = 100)]
@@ -52,10 +58,29 @@ pub(crate) enum Command {
     /// Checks the config file and prints every finding with its place. Exit code 78 where there is an error.
     Check,
     /// Reads the config again and brings it into force as a new generation; prints what changed.
+    ///
+    /// With `--session` it also moves that session to the new generation. Exit code 75 where turns of the session are in
+    /// the way (ask again once they are over), 69 where servers did not connect and nothing else took effect.
+    #[command(after_help = "\
+Examples:
+  genlock reload --dry-run
+  genlock reload
+  genlock reload --session 0f6d…")]
     Reload(ReloadArgs),
     /// Shows and takes back earlier configurations.
     #[command(subcommand)]
     Generations(GenerationsCommand),
+    /// Lists sessions, or creates, shows, resumes and closes one.
+    ///
+    /// A session is a long piece of work: it runs the configuration that it was created under until it is moved to the next
+    /// by `resume` or by `reload --session`.
+    Sessions {
+        #[command(subcommand)]
+        command: Option<SessionsCommand>,
+    },
+    /// Gives a session work, and looks after it.
+    #[command(subcommand)]
+    Turns(TurnsCommand),
     /// Prints the JSON Schema of the config file.
     Schema,
     /// Shows the running gateway and its servers.
@@ -91,6 +116,9 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReloadArgs {
+    /// Moves this session to the new generation as well.
+    #[arg(long, value_name = "ID", conflicts_with = "if_generation")]
+    pub(crate) session: Option<String>,
     /// Stops before the commit and prints what would change.
     #[arg(long)]
     pub(crate) dry_run: bool,

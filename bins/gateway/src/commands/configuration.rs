@@ -190,7 +190,7 @@ struct Warning {
     message: String,
 }
 
-fn show_report(place: &Place, value: &Value) -> Result<ExitCode, Failure> {
+pub(super) fn show_report(place: &Place, value: &Value) -> Result<ExitCode, Failure> {
     if place.format == Format::Json {
         println!("{value}");
         return Ok(ExitCode::SUCCESS);

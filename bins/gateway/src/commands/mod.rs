@@ -7,6 +7,7 @@ mod serve;
 mod servers;
 mod status;
 mod warm;
+mod work;
 
 use std::{process::ExitCode, sync::Arc, time::SystemTime};
 
@@ -33,7 +34,12 @@ pub(crate) fn run(
         Command::Serve(args) => run_to_the_end(serve::run(&place, args, &host)),
         Command::Status => run_to_the_end(status::run(&place)),
         Command::Servers { command } => run_to_the_end(servers::run(&place, command)),
-        Command::Reload(args) => run_to_the_end(configuration::reload(&place, args)),
+        Command::Reload(args) => match args.session.clone() {
+            Some(session) => run_to_the_end(async { work::reload(&place, &args, &session).await }),
+            None => run_to_the_end(configuration::reload(&place, args)),
+        },
+        Command::Sessions { command } => run_to_the_end(work::sessions(&place, command)),
+        Command::Turns(command) => run_to_the_end(work::turns(&place, command)),
         Command::Generations(command) => {
             run_to_the_end(configuration::generations(&place, command))
         }
