@@ -120,9 +120,9 @@ pub(crate) async fn speed(binary: &Path, servers: usize, rounds: u64) -> anyhow:
             Some(20.0),
             &plans,
         ),
-        Row::times("F8", &what("commit (the store)"), Some(10.0), &commits),
-        Row::times("F8", &what("publish (in force)"), None, &publishes),
-        Row::times("F8", &what("commit and publish together"), None, &wholes),
+        Row::times("F8", &what("commit and publish"), Some(10.0), &wholes),
+        Row::times("F8", &what("of that the commit"), None, &commits),
+        Row::times("F8", &what("of that the publish"), None, &publishes),
         Row::zero(
             "F8",
             &what("reloads that touched another than that one"),
