@@ -9,4 +9,5 @@
 
 mod conformance;
 mod draft;
+mod fence;
 mod sqlite;

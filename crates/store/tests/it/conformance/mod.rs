@@ -3,6 +3,7 @@
 
 pub(crate) mod cancelled;
 pub(crate) mod epochs;
+pub(crate) mod fence;
 pub(crate) mod history;
 pub(crate) mod pages;
 pub(crate) mod races;
@@ -38,6 +39,7 @@ macro_rules! conformance {
             epochs::an_epoch_fences_the_one_before,
             epochs::a_profile_without_an_epoch_takes_no_commit,
             epochs::profiles_do_not_see_each_other,
+            fence::random_histories_equal_the_model_of_the_fence,
             history::random_histories_equal_the_model,
             pages::a_history_is_listed_newest_first_in_pages,
             races::exactly_one_commit_wins_each_head,
