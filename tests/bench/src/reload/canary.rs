@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn forms_are_found_among_other_bytes_and_in_nothing_else() {
         let forms = forms("ca/na\"ry+value");
-        assert!(forms.len() >= 15, "{}", forms.len());
+        // In base64 it has no character in which the two alphabets differ: three forms are the same twice.
+        assert_eq!(forms.len(), 16 - 3);
         for form in &forms {
             let among = [b"xx", form.bytes.as_slice(), b"yy"].concat();
             assert!(find(&among, form), "{form:?}");
