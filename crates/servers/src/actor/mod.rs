@@ -318,7 +318,9 @@ impl Actor {
         let tools = shared.tools.borrow().clone();
         let connection = shared.connection.load();
         let client = connection.as_ref().map(|connection| &connection.client);
-        let child = self.live.as_ref().and_then(|live| live.child.as_ref());
+        // One that is about to be ended is none of the state any more.
+        let live = self.live.as_ref().filter(|_| self.state.up().is_some());
+        let child = live.and_then(|live| live.child.as_ref());
         shared.snapshot.send_if_modified(|snapshot| {
             let next = ServerSnapshot {
                 name: snapshot.name.clone(),
