@@ -95,6 +95,15 @@ pub(crate) struct Begun {
     leaving: Vec<Leaving>,
 }
 
+/// Whether a report waits for what a reload removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removals {
+    /// It tells what is gone.
+    Awaited,
+    /// It tells what is removed; nothing waits for a drain.
+    NotAwaited,
+}
+
 /// What became of the servers of a configuration that was brought into force.
 pub(crate) struct Finished {
     pub(crate) report: Report,
@@ -196,7 +205,10 @@ impl Reloader {
     /// Where it is refused; the generation before stays in force.
     pub(crate) async fn reload(&self, request: &ReloadRequest) -> Result<Report, ReloadError> {
         let begun = self.begin(request).await?;
-        Ok(self.finish(begun, request.wait).await.report)
+        Ok(self
+            .finish(begun, request.wait, Removals::NotAwaited)
+            .await
+            .report)
     }
 
     /// Reads the file and puts it in force, without waiting for the servers that this starts.
@@ -252,7 +264,8 @@ impl Reloader {
         };
         drop(head);
         self.tell(request, &outcome);
-        Ok(self.finish(outcome?, request.wait).await.report)
+        let removals = Removals::NotAwaited;
+        Ok(self.finish(outcome?, request.wait, removals).await.report)
     }
 
     /// Reads the file where blocking is allowed: it may take long on some mounts.
@@ -427,12 +440,17 @@ impl Reloader {
         (outcome, leaving)
     }
 
-    /// Waits for the servers that were started and for those that end, until `wait` after the beginning at the latest, and says
-    /// what became of them.
+    /// Waits for the servers that were started, and for those that end if that is asked for, until `wait` after the beginning at
+    /// the latest, and says what became of them.
     ///
     /// # Cancel safety
     /// What was begun is in force; only the report is lost.
-    pub(crate) async fn finish(&self, begun: Begun, wait: Duration) -> Finished {
+    pub(crate) async fn finish(
+        &self,
+        begun: Begun,
+        wait: Duration,
+        removals: Removals,
+    ) -> Finished {
         let Begun {
             mut report,
             began,
@@ -446,7 +464,8 @@ impl Reloader {
             let waits = servers
                 .iter()
                 .map(|server| outcome_of(server, started.contains(server.name())));
-            let ends = leaving.iter().map(|leaving| self.has_left(leaving));
+            let awaited = leaving.iter().filter(|_| removals == Removals::Awaited);
+            let ends = awaited.map(|leaving| self.has_left(leaving));
             let all = async {
                 tokio::join!(
                     futures_util::future::join_all(waits),

@@ -17,7 +17,7 @@ use super::{
     sessions::refused_message,
 };
 use crate::{
-    reload::{Begun, Finished, ReloadRequest, Reloader, ready, unavailable},
+    reload::{Begun, Finished, ReloadRequest, Reloader, Removals, ready, unavailable},
     report::ReloadError,
 };
 
@@ -65,7 +65,10 @@ pub(super) async fn answer(
         Err(error) => return not_begun(reloader, &error, params.session_id.is_some()),
     };
     if params.dry_run {
-        let report = reloader.finish(begun, request.wait).await.report;
+        let report = reloader
+            .finish(begun, request.wait, Removals::NotAwaited)
+            .await
+            .report;
         return Ok(json!({"status": "dry_run", "report": report}));
     }
     let session = match &params.session_id {
@@ -86,7 +89,9 @@ async fn finish(
     request: &ReloadRequest,
     moved: Option<Moved>,
 ) -> Result<Value, RpcError> {
-    let finished = reloader.finish(begun, request.wait).await;
+    let finished = reloader
+        .finish(begun, request.wait, Removals::Awaited)
+        .await;
     let Finished {
         report,
         added,
