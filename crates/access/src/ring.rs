@@ -1,0 +1,103 @@
+//! [`KeyRing`]: the keys that are taken now, in memory.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arc_swap::ArcSwap;
+
+use crate::{
+    key::{ApiKey, KeyHash, KeyHasher},
+    principal::Principal,
+};
+
+/// What is known of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredKey {
+    /// Its id, which is no secret.
+    pub id: String,
+    /// What is kept of the key itself.
+    pub hash: KeyHash,
+    /// Who it is of.
+    pub principal: Arc<Principal>,
+    /// From when on it is not taken, in Unix milliseconds.
+    pub expires_ms: Option<i64>,
+    /// Whether it was revoked.
+    pub revoked: bool,
+}
+
+/// Why a key is not taken. Callers are told no more than that it is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// It is no key at all.
+    #[error("the credential is not an API key of this gateway")]
+    Malformed,
+    /// No key of this gateway.
+    #[error("the API key is not known")]
+    Unknown,
+    /// Its time is over.
+    #[error("the API key has expired")]
+    Expired,
+    /// It was revoked.
+    #[error("the API key was revoked")]
+    Revoked,
+}
+
+/// The keys that are stored, for whoever verifies one. A clone shares them.
+#[derive(Debug, Clone)]
+pub struct KeyRing {
+    hasher: Arc<KeyHasher>,
+    keys: Arc<ArcSwap<HashMap<KeyHash, StoredKey>>>,
+}
+
+// === impl KeyFault ===
+
+impl KeyFault {
+    /// Returns the stable code of the refusal.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Malformed => "auth.malformed_key",
+            Self::Unknown => "auth.unknown_key",
+            Self::Expired => "auth.expired_key",
+            Self::Revoked => "auth.revoked_key",
+        }
+    }
+}
+
+// === impl KeyRing ===
+
+impl KeyRing {
+    /// Makes a ring without keys.
+    pub fn new(hasher: KeyHasher) -> Self {
+        Self {
+            hasher: Arc::new(hasher),
+            keys: Arc::default(),
+        }
+    }
+
+    /// Returns what hashes keys for this ring.
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    /// Replaces all keys: whoever verifies from now on sees these.
+    pub fn replace(&self, keys: impl IntoIterator<Item = StoredKey>) {
+        let keys = keys.into_iter().map(|key| (key.hash, key)).collect();
+        self.keys.store(Arc::new(keys));
+    }
+
+    /// Returns who a key is of. Reads memory alone.
+    ///
+    /// # Errors
+    /// [`KeyFault`] where it is not taken at `now_ms`.
+    pub fn verify(&self, key: &str, now_ms: i64) -> Result<Arc<Principal>, KeyFault> {
+        let key = ApiKey::parse(key).map_err(|_| KeyFault::Malformed)?;
+        let keys = self.keys.load();
+        let stored = keys.get(&self.hasher.hash(&key)).ok_or(KeyFault::Unknown)?;
+        if stored.revoked {
+            return Err(KeyFault::Revoked);
+        }
+        match stored.expires_ms.is_some_and(|expires| expires <= now_ms) {
+            true => Err(KeyFault::Expired),
+            false => Ok(Arc::clone(&stored.principal)),
+        }
+    }
+}
