@@ -2,7 +2,8 @@
 //!
 //! Owns the stored form of profiles, their epochs and their generations, the transactions over
 //! them, and what a damaged, full or missing store looks like to its callers. [`open`] gives a
-//! [`Store`]; each group of rows has a trait of its own ([`Epochs`], [`Generations`], [`Sessions`], [`Turns`]), which any
+//! [`Store`]; each group of rows has a trait of its own ([`Epochs`], [`Generations`], [`Sessions`], [`Turns`],
+//! [`Keys`]), which any
 //! backend implements and one suite of tests (`tests/it/conformance`) holds to the same meaning.
 //!
 //! Invariants, above all the absences:
@@ -66,9 +67,10 @@ pub use self::{
     },
     location::{Access, InvalidLocation, Location, Options, open},
     record::{
-        Epoch, GenerationRecord, GenerationSummary, NewGeneration, NewSession, NewTransition,
-        NewTurn, OpenTurn, PrivateFingerprint, Reservation, SessionRecord, TransitionRecord,
-        TurnEnd, TurnError, TurnId, TurnMove, TurnOutcome, TurnRecord, TurnStatus,
+        Epoch, GenerationRecord, GenerationSummary, KeyRecord, NewGeneration, NewKey, NewSession,
+        NewTransition, NewTurn, OpenTurn, PrivateFingerprint, Reservation, SessionRecord,
+        TransitionRecord, TurnEnd, TurnError, TurnId, TurnMove, TurnOutcome, TurnRecord,
+        TurnStatus,
     },
-    repository::{Epochs, Generations, Pending, Sessions, Store, Turns, Verified},
+    repository::{Epochs, Generations, Keys, Pending, Sessions, Store, Turns, Verified},
 };

@@ -16,8 +16,9 @@ use crate::{
         TransitionError, WriteFault,
     },
     record::{
-        Epoch, GenerationRecord, GenerationSummary, NewGeneration, NewSession, NewTransition,
-        NewTurn, OpenTurn, SessionRecord, TransitionRecord, TurnId, TurnMove, TurnRecord,
+        Epoch, GenerationRecord, GenerationSummary, KeyRecord, NewGeneration, NewKey, NewSession,
+        NewTransition, NewTurn, OpenTurn, SessionRecord, TransitionRecord, TurnId, TurnMove,
+        TurnRecord,
     },
 };
 
@@ -25,7 +26,7 @@ use crate::{
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A whole store: every group of rows, and the life of the store itself.
-pub trait Store: Epochs + Generations + Sessions + Turns {
+pub trait Store: Epochs + Generations + Sessions + Turns + Keys {
     /// Reads everything and checks it: the file's structure, and the seal of each row.
     ///
     /// Takes time in proportion to the store. [`open`](crate::open) checks heads alone.
@@ -60,6 +61,8 @@ pub struct Verified {
     pub sessions: u64,
     /// How many turns there are, over all profiles.
     pub turns: u64,
+    /// How many API keys there are, over all profiles.
+    pub keys: u64,
 }
 
 /// The epochs of profiles.
@@ -368,4 +371,40 @@ pub trait Turns: Send + Sync {
         epoch: Epoch,
         profile: &'a ProfileId,
     ) -> Pending<'a, Result<Vec<TurnId>, WriteFault>>;
+}
+
+/// The API keys of profiles: what is kept of them.
+pub trait Keys: Send + Sync {
+    /// Adds a key. When it returns, the key is on the disk.
+    ///
+    /// # Errors
+    /// [`WriteFault`]; also where there is a key with this id or this hash. Nothing was written, but for what is in doubt.
+    ///
+    /// # Cancel safety
+    /// The key of a dropped call is wholly there or not at all.
+    fn add_key(&self, epoch: Epoch, new: NewKey) -> Pending<'_, Result<KeyRecord, WriteFault>>;
+
+    /// Returns all keys of `profile`, revoked ones included, oldest first.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn keys<'a>(&'a self, profile: &'a ProfileId) -> Pending<'a, Result<Vec<KeyRecord>, Fault>>;
+
+    /// Revokes a key for good; `None` where there is none. One that was revoked before is returned as it is.
+    ///
+    /// # Errors
+    /// [`WriteFault`]; nothing was written, but for what is in doubt.
+    ///
+    /// # Cancel safety
+    /// A dropped call has revoked it or not; call again.
+    fn revoke_key<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        id: &'a str,
+        at_ms: i64,
+    ) -> Pending<'a, Result<Option<KeyRecord>, WriteFault>>;
 }

@@ -1,11 +1,13 @@
 //! What is stored, as values.
 
 mod generation;
+mod key;
 mod session;
 mod turn;
 
 pub use self::{
     generation::{Epoch, GenerationRecord, GenerationSummary, NewGeneration, PrivateFingerprint},
+    key::{KeyRecord, NewKey},
     session::{NewSession, NewTransition, SessionRecord, TransitionRecord},
     turn::{
         NewTurn, OpenTurn, Reservation, TurnEnd, TurnError, TurnId, TurnMove, TurnOutcome,

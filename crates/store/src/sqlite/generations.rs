@@ -9,6 +9,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::{
     fault::fault,
+    keys,
     rows::{self, column},
     sessions, turns,
 };
@@ -249,7 +250,7 @@ pub(super) async fn check_heads(connection: &mut SqliteConnection) -> Result<(),
 /// Checks each generation of each profile.
 pub(super) async fn check_all(connection: &mut SqliteConnection) -> Result<Verified, Fault> {
     let profiles = profiles(connection).await?;
-    let (mut generations, mut sessions, mut turns) = (0, 0, 0);
+    let (mut generations, mut sessions, mut turns, mut keys) = (0, 0, 0, 0);
     for profile in &profiles {
         head(connection, profile).await?;
         // One by one: all of a page's content need not fit in memory.
@@ -261,12 +262,14 @@ pub(super) async fn check_all(connection: &mut SqliteConnection) -> Result<Verif
         }
         sessions += sessions::check_all(connection, profile).await?;
         turns += turns::check_all(connection, profile).await?;
+        keys += keys::all(connection, profile).await?.len() as u64;
     }
     Ok(Verified {
         profiles: profiles.len() as u64,
         generations,
         sessions,
         turns,
+        keys,
     })
 }
 

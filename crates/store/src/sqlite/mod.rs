@@ -6,6 +6,7 @@
 mod fault;
 mod files;
 mod generations;
+mod keys;
 mod open;
 mod rows;
 mod schema;
@@ -31,10 +32,11 @@ use crate::{
     },
     location::Options,
     record::{
-        Epoch, GenerationRecord, GenerationSummary, NewGeneration, NewSession, NewTransition,
-        NewTurn, OpenTurn, SessionRecord, TransitionRecord, TurnId, TurnMove, TurnRecord,
+        Epoch, GenerationRecord, GenerationSummary, KeyRecord, NewGeneration, NewKey, NewSession,
+        NewTransition, NewTurn, OpenTurn, SessionRecord, TransitionRecord, TurnId, TurnMove,
+        TurnRecord,
     },
-    repository::{Epochs, Generations, Pending, Sessions, Store, Turns, Verified},
+    repository::{Epochs, Generations, Keys, Pending, Sessions, Store, Turns, Verified},
 };
 
 /// A store in one SQLite file.
@@ -376,6 +378,33 @@ impl Turns for SqliteStore {
         Box::pin(async move {
             write!(self, |connection| turns::give_up_running(
                 connection, epoch, profile
+            ))
+        })
+    }
+}
+
+impl Keys for SqliteStore {
+    fn add_key(&self, epoch: Epoch, new: NewKey) -> Pending<'_, Result<KeyRecord, WriteFault>> {
+        Box::pin(async move { write!(self, |connection| keys::add(connection, epoch, new)) })
+    }
+
+    fn keys<'a>(&'a self, profile: &'a ProfileId) -> Pending<'a, Result<Vec<KeyRecord>, Fault>> {
+        Box::pin(async {
+            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            keys::all(&mut reader, profile).await
+        })
+    }
+
+    fn revoke_key<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        id: &'a str,
+        at_ms: i64,
+    ) -> Pending<'a, Result<Option<KeyRecord>, WriteFault>> {
+        Box::pin(async move {
+            write!(self, |connection| keys::revoke(
+                connection, epoch, profile, id, at_ms
             ))
         })
     }

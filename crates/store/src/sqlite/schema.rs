@@ -13,9 +13,10 @@ use crate::fault::{BackendError, Fault, OpenError};
 const APPLICATION_ID: i64 = 0x474E_4C4B;
 
 /// The migrations; the one at `n - 1` brings a schema from version `n - 1` to `n`.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../migrations/sqlite/0001_generations.sql"),
     include_str!("../../migrations/sqlite/0002_sessions.sql"),
+    include_str!("../../migrations/sqlite/0003_keys.sql"),
 ];
 
 /// The version of the schema that this program writes.

@@ -5,6 +5,7 @@ pub(crate) mod cancelled;
 pub(crate) mod epochs;
 pub(crate) mod fence;
 pub(crate) mod history;
+pub(crate) mod keys;
 pub(crate) mod pages;
 pub(crate) mod races;
 pub(crate) mod records;
@@ -41,6 +42,10 @@ macro_rules! conformance {
             epochs::profiles_do_not_see_each_other,
             fence::random_histories_equal_the_model_of_the_fence,
             history::random_histories_equal_the_model,
+            keys::keys_come_back_as_they_were_made,
+            keys::a_key_is_revoked_once_and_for_good,
+            keys::the_same_key_is_not_stored_twice,
+            keys::an_older_authority_makes_and_revokes_no_key,
             pages::a_history_is_listed_newest_first_in_pages,
             races::exactly_one_commit_wins_each_head,
             races::writers_that_retry_make_one_line,

@@ -59,6 +59,7 @@ pub(crate) async fn records_come_back_as_they_were(home: &dyn Home) {
         generations: 4,
         sessions: 0,
         turns: 0,
+        keys: 0,
     };
     assert_eq!(again.verify().await.unwrap(), all);
 }
