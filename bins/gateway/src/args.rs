@@ -81,6 +81,9 @@ Examples:
     /// Gives a session work, and looks after it.
     #[command(subcommand)]
     Turns(TurnsCommand),
+    /// Makes, lists and revokes API keys, whether the gateway runs or not.
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Prints the JSON Schema of the config file.
     Schema,
     /// Shows the running gateway and its servers.
@@ -157,6 +160,35 @@ pub(crate) enum GenerationsCommand {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Makes a key and prints it, for the only time. It is taken from that moment on.
+    Create(CreateKeyArgs),
+    /// Lists the keys, without what is secret of them.
+    List,
+    /// Revokes a key for good, from this moment on.
+    Revoke {
+        /// The id of the key.
+        id: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CreateKeyArgs {
+    /// Who it is of, such as `svc:a`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) principal: String,
+    /// The tenant of the principal.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+    /// A group of the principal; may be given more than once.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Vec<String>,
+    /// How long it is taken, such as `90d` or `12h` [default: until it is revoked].
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) expires: Option<Duration>,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum ServersCommand {
     /// Tries now to connect a server that waits: a parked or cooling one, or a lazy one. Exit code 69 where it fails.
     Probe(ServerArgs),
@@ -216,7 +248,7 @@ impl Args {
     }
 }
 
-/// Reads a number of seconds, or `500ms`, `30s`, `5m`, `1h`.
+/// Reads a number of seconds, or `500ms`, `30s`, `5m`, `1h`, `90d`.
 fn duration(text: &str) -> Result<Duration, String> {
     let digits = text
         .find(|c: char| !(c.is_ascii_digit() || c == '.'))
@@ -227,6 +259,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return Err("expected a number of seconds, or `30s`, `5m`".to_owned()),
     };
     let seconds = number
@@ -251,6 +284,7 @@ mod tests {
     fn a_time_is_seconds_or_has_a_unit() {
         assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("90d"), Ok(Duration::from_secs(7_776_000)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         for wrong in ["", "x", "5 days", "1e400", "-1"] {
             assert!(duration(wrong).is_err(), "{wrong}");

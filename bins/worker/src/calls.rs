@@ -133,6 +133,13 @@ impl Caller {
             let message = format!("server `{server}` is not in the session's policy");
             return Err(fault("not_in_policy", message));
         };
+        // Sessions belong to no tenant.
+        if !self.gates.shows(&call.server, &call.tool, None) {
+            let (server, tool) = (escape_text(&call.server), escape_text(&call.tool));
+            let message =
+                format!("tool `{tool}` of server `{server}` is not in the session's policy");
+            return Err(fault("not_in_policy", message));
+        }
         let admitted = self.gates.admit(call.arguments.as_bytes());
         admitted.map_err(|denied| fault(denied.code(), denied.to_string()))?;
         Ok(server)

@@ -84,6 +84,26 @@ impl KeyRing {
         self.keys.store(Arc::new(keys));
     }
 
+    /// Takes one more key.
+    pub fn add(&self, key: &StoredKey) {
+        self.keys.rcu(|keys| {
+            let mut keys = HashMap::clone(keys);
+            keys.insert(key.hash, key.clone());
+            keys
+        });
+    }
+
+    /// Takes a key no more.
+    pub fn revoke(&self, id: &str) {
+        self.keys.rcu(|keys| {
+            let mut keys = HashMap::clone(keys);
+            for key in keys.values_mut().filter(|key| key.id == id) {
+                key.revoked = true;
+            }
+            keys
+        });
+    }
+
     /// Returns who a key is of. Reads memory alone.
     ///
     /// # Errors

@@ -74,6 +74,7 @@ impl Front {
             return Response::error(id, &error);
         };
         let caller = Caller {
+            visitor: session.owner.clone(),
             era: Era::Legacy,
             capabilities: None,
             surface: session.surface,

@@ -71,11 +71,13 @@ pub(crate) struct Pages {
 }
 
 impl Catalog {
-    /// Compiles what the servers list now. What was shown `before` in the same way is taken from there: most of it.
+    /// Compiles what the servers list now and `shows` lets through. What was shown `before` in the same way is taken from
+    /// there: most of it.
     pub(crate) fn compile(
         servers: &Servers,
         access: &ToolAccess,
         owners: &BTreeMap<String, String>,
+        shows: &dyn Fn(&str, &str) -> bool,
         own_tools: &[MetaTool],
         before: Option<&Self>,
     ) -> Self {
@@ -92,7 +94,10 @@ impl Catalog {
             .collect();
         let tool_names: Vec<Vec<&str>> = listed
             .iter()
-            .map(|(_, tools)| tools.iter().map(|tool| tool.name.as_str()).collect())
+            .map(|(server, tools)| {
+                let names = tools.iter().map(|tool| tool.name.as_str());
+                names.filter(|tool| shows(server.name(), tool)).collect()
+            })
             .collect();
         let listings: Vec<_> = listed
             .iter()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use genlock_access::Visitor;
 use genlock_config::Surface;
 use genlock_mcp::{
     Era, Notification, Outcome, ProtocolVersion, RawJson, RawObject, Request, Response, RpcError,
@@ -26,6 +27,8 @@ use crate::{
 
 /// Who asks, and what the answer may use.
 pub(crate) struct Caller {
+    /// Who it is.
+    pub(crate) visitor: Visitor,
     pub(crate) era: Era,
     /// What the client declared for this request (modern).
     pub(crate) capabilities: Option<RawJson>,
@@ -284,6 +287,7 @@ impl Exchange {
         {
             return Err(RpcError::invalid_params("`arguments` must be an object"));
         }
+        let unknown = self.world.unknown_tool();
         let found = match self.find(&name) {
             Some(target) => Ok(target),
             None => self.find_after_first_listing(&name).await,
@@ -302,10 +306,10 @@ impl Exchange {
             }
             Ok(Target::Meta(tool)) => self.call_meta(tool, &params).await,
             Err(Some(error)) => Ok(self.front.not_answered(&error, self.caller.era)),
-            Err(None) => Err(RpcError::invalid_params(format!(
-                "unknown tool: {}",
-                escape_text(&name)
-            ))),
+            Err(None) => Err(RpcError::new(
+                unknown,
+                format!("unknown tool: {}", escape_text(&name)),
+            )),
         }
     }
 
@@ -325,7 +329,7 @@ impl Exchange {
 
     fn recompile(&mut self) {
         self.front.refresh();
-        let now = self.front.world();
+        let now = self.front.world_for(&self.world.audience);
         // What was published meanwhile is not for this request.
         self.world = if now.is_of_the_same_config(&self.world) {
             now
@@ -344,9 +348,11 @@ impl Exchange {
         {
             return Ok(found);
         }
+        let world = Arc::clone(&self.world);
         let is_prefix = |server: &&Server| {
             let rest = name.strip_prefix(&server.definition().prefix);
-            rest.is_some_and(|rest| rest.starts_with(SEPARATOR)) && server.definition().enabled
+            let tool = rest.and_then(|rest| rest.strip_prefix(SEPARATOR));
+            server.definition().enabled && tool.is_some_and(|tool| world.shows(server.name(), tool))
         };
         if self.world.catalog.surface(self.caller.surface) == Surface::Meta {
             return Err(None);
@@ -395,7 +401,9 @@ impl Exchange {
                 front.finish_own(&mut result, None, caller.era);
                 return Ok(Outcome::Object(result));
             }
-            MetaTool::Status => meta_tools::status(&self.front, &arguments).await?,
+            MetaTool::Status => {
+                meta_tools::status(&self.front, &self.caller.visitor, &arguments).await?
+            }
             MetaTool::Reload => {
                 let Self {
                     front,
@@ -404,7 +412,7 @@ impl Exchange {
                 } = self;
                 // A reload waits for the servers that it removes, which a world keeps running.
                 drop(world);
-                let mut result = meta_tools::reload(&front, &arguments).await?;
+                let mut result = meta_tools::reload(&front, &caller.visitor, &arguments).await?;
                 front.finish_own(&mut result, None, caller.era);
                 return Ok(Outcome::Object(result));
             }

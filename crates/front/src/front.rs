@@ -1,18 +1,24 @@
 //! [`Front`]: the front door's state, and how a new configuration is published.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use arc_swap::ArcSwap;
-use genlock_config::Config;
+use genlock_access::Visitor;
+use genlock_config::{Config, Mode, Scope};
 use genlock_mcp::RawJson;
 use genlock_policy::GenerationNumber;
-use genlock_servers::{Server, ServerSnapshot, Servers, ToolSet};
+use genlock_servers::{Pool, Server, ServerSnapshot, Servers, ToolSet};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    cursor::CursorKey, desk::Desk, meta_tools::MetaTool, sessions::Sessions, world::World,
+    cursor::CursorKey,
+    desk::Desk,
+    meta_tools::MetaTool,
+    sessions::Sessions,
+    visit::Keys,
+    world::{Audience, Common, World},
 };
 
 /// Makes random bytes; passed in by the host.
@@ -25,11 +31,13 @@ pub struct Front {
 }
 
 pub(crate) struct Inner {
-    world: ArcSwap<World>,
+    worlds: ArcSwap<Worlds>,
+    pool: Arc<Pool>,
+    pub(crate) keys: Keys,
     /// Held while a world is compiled and published, so that an older one never replaces a newer one.
     publishing: Mutex<()>,
-    /// Ends the watches on the servers of the world that was published last.
-    watching: Mutex<CancellationToken>,
+    /// The watches on the servers of the worlds that were published last.
+    watching: Mutex<Watching>,
     /// Rises each time some client is shown other tools, after they are served.
     pub(crate) moved: watch::Sender<u64>,
     pub(crate) cursors: CursorKey,
@@ -47,6 +55,37 @@ pub(crate) struct Inner {
     pub(crate) pipes: TaskTracker,
 }
 
+/// What a front door is made of.
+pub struct FrontParts {
+    /// The generation of the configuration; `None` where the host commits none.
+    pub generation: Option<GenerationNumber>,
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// Its servers.
+    pub servers: Servers,
+    /// Where those of tenants come from.
+    pub pool: Arc<Pool>,
+    /// What verifies callers.
+    pub keys: Keys,
+    /// Random bytes.
+    pub entropy: Entropy,
+    /// Whether what is served is pinned, so that nobody who comes in here can move it.
+    pub pinned: bool,
+}
+
+/// All worlds of one configuration, replaced as one.
+struct Worlds {
+    everyone: Arc<World>,
+    nobody: Arc<World>,
+    tenants: BTreeMap<Arc<str>, Arc<World>>,
+}
+
+/// What watches servers, until others are watched.
+struct Watching {
+    until: CancellationToken,
+    moved: Arc<Notify>,
+}
+
 /// What tells of a server's tools and of its state.
 type ServerWatch = (
     watch::Receiver<Option<Arc<ToolSet>>>,
@@ -54,53 +93,155 @@ type ServerWatch = (
 );
 
 /// Watches servers from now on: begun before a catalog is compiled, so that it misses no change that the catalog misses.
-fn watch_all(servers: &Servers) -> Vec<ServerWatch> {
+fn watch_all<'s>(servers: impl IntoIterator<Item = &'s Server>) -> Vec<ServerWatch> {
     let watch = |server: &Server| (server.watch_tools(), server.watch());
-    servers.iter().map(watch).collect()
+    servers.into_iter().map(watch).collect()
+}
+
+/// Returns the servers that a tenant has for itself.
+fn own(servers: &Servers) -> impl Iterator<Item = &Server> {
+    servers
+        .iter()
+        .filter(|server| server.definition().scope == Scope::Tenant)
+}
+
+// === impl Worlds ===
+
+impl Worlds {
+    fn compile(
+        common: &Common,
+        servers: Servers,
+        tenants: Vec<(Arc<str>, Servers)>,
+        before: Option<&Self>,
+    ) -> Self {
+        let of = |audience, servers, before: Option<&Arc<World>>| {
+            let before = before.map(|before| &**before);
+            Arc::new(World::compile(common.clone(), audience, servers, before))
+        };
+        let tenants = tenants.into_iter().map(|(tenant, servers)| {
+            let before = before.and_then(|before| before.tenants.get(&tenant));
+            let audience = Audience::Tenant(Arc::clone(&tenant));
+            (tenant, of(audience, servers, before))
+        });
+        Self {
+            tenants: tenants.collect(),
+            nobody: of(
+                Audience::Nobody,
+                Servers::default(),
+                before.map(|before| &before.nobody),
+            ),
+            everyone: of(
+                Audience::Everyone,
+                servers,
+                before.map(|before| &before.everyone),
+            ),
+        }
+    }
+
+    fn recompiled(&self) -> Self {
+        let anew = |world: &Arc<World>| Arc::new(world.recompiled());
+        Self {
+            everyone: anew(&self.everyone),
+            // No server is listed there.
+            nobody: Arc::clone(&self.nobody),
+            tenants: self
+                .tenants
+                .iter()
+                .map(|(tenant, world)| (Arc::clone(tenant), anew(world)))
+                .collect(),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<World>> {
+        [&self.everyone, &self.nobody]
+            .into_iter()
+            .chain(self.tenants.values())
+    }
+
+    /// Returns the worlds in which something is shown.
+    fn shown(&self) -> Vec<&Arc<World>> {
+        match self.everyone.config.tool_access.mode {
+            Mode::Egress => vec![&self.everyone],
+            Mode::FrontDoor => self.tenants.values().collect(),
+        }
+    }
+
+    fn of(&self, audience: &Audience) -> Option<&Arc<World>> {
+        match audience {
+            Audience::Everyone => Some(&self.everyone),
+            Audience::Nobody => Some(&self.nobody),
+            Audience::Tenant(tenant) => self.tenants.get(tenant),
+        }
+    }
+
+    /// Tells whether some client is shown something else than under `before`. A tenant that was not there was shown nothing.
+    fn shows_more_than(&self, before: &Self) -> bool {
+        self.all().any(|world| {
+            let old = before.of(&world.audience);
+            old.is_some_and(|old| old.version != world.version)
+        })
+    }
+}
+
+// === impl Watching ===
+
+impl Watching {
+    fn new(until: CancellationToken) -> Self {
+        Self {
+            until,
+            moved: Arc::new(Notify::new()),
+        }
+    }
+
+    /// Tells of every change of these servers.
+    fn add(&self, watches: Vec<ServerWatch>, tasks: &TaskTracker) {
+        for (mut tools, mut states) in watches {
+            let (moved, until) = (Arc::clone(&self.moved), self.until.clone());
+            tasks.spawn(async move {
+                loop {
+                    let gone = tokio::select! {
+                        () = until.cancelled() => return,
+                        changed = tools.changed() => changed.is_err(),
+                        changed = states.changed() => changed.is_err(),
+                    };
+                    if gone {
+                        return;
+                    }
+                    moved.notify_one();
+                }
+            });
+        }
+    }
 }
 
 impl Front {
     /// Serves the tools of these servers. Must be called inside a tokio runtime.
-    pub fn new(
-        generation: Option<GenerationNumber>,
-        config: Arc<Config>,
-        servers: Servers,
-        entropy: Entropy,
-    ) -> Self {
-        let own_tools = MetaTool::served(generation.is_some());
-        Self::with(generation, config, servers, entropy, own_tools)
-    }
-
-    /// Serves a policy that is pinned: what is served so is moved by nobody who comes in here. Must be called inside a tokio
-    /// runtime.
-    pub fn pinned(
-        generation: GenerationNumber,
-        config: Arc<Config>,
-        servers: Servers,
-        entropy: Entropy,
-    ) -> Self {
-        let own_tools = MetaTool::served(false);
-        Self::with(Some(generation), config, servers, entropy, own_tools)
-    }
-
-    fn with(
-        generation: Option<GenerationNumber>,
-        config: Arc<Config>,
-        servers: Servers,
-        entropy: Entropy,
-        own_tools: &'static [MetaTool],
-    ) -> Self {
+    pub fn new(parts: FrontParts) -> Self {
+        let FrontParts {
+            generation,
+            config,
+            servers,
+            pool,
+            keys,
+            entropy,
+            pinned,
+        } = parts;
         let key = [entropy(), entropy()].concat();
         let server_info = serde_json::json!({
             "name": "genlock", "title": "Genlock", "version": env!("CARGO_PKG_VERSION")
         });
-        let watches = watch_all(&servers);
-        let world = World::compile(generation, config, servers, own_tools, None);
+        let watches = watch_all(servers.iter());
+        let own_tools = MetaTool::served(generation.is_some() && !pinned);
+        let common = Common::new(generation, config, own_tools);
+        let worlds = Worlds::compile(&common, servers, Vec::new(), None);
+        let stopped = CancellationToken::new();
         let front = Self {
             inner: Arc::new(Inner {
-                world: ArcSwap::from_pointee(world),
+                worlds: ArcSwap::from_pointee(worlds),
+                pool,
+                keys,
                 publishing: Mutex::default(),
-                watching: Mutex::default(),
+                watching: Mutex::new(Watching::new(stopped.child_token())),
                 moved: watch::Sender::new(0),
                 cursors: CursorKey::new(&key),
                 sessions: Sessions::default(),
@@ -108,7 +249,7 @@ impl Front {
                 server_info: RawJson::encode(&server_info),
                 desk: Mutex::default(),
                 draining: CancellationToken::new(),
-                stopped: CancellationToken::new(),
+                stopped,
                 tasks: TaskTracker::new(),
                 pipes: TaskTracker::new(),
             }),
@@ -128,86 +269,163 @@ impl Front {
     }
 
     /// Puts a configuration in force: requests that are admitted from now on see it and nothing else; those that were
-    /// admitted before see nothing of it. Returns the servers that it replaces.
+    /// admitted before see nothing of it. Returns the servers that it replaces, each set with the one in its place.
     pub fn publish(
         &self,
         generation: Option<GenerationNumber>,
         config: Arc<Config>,
         servers: Servers,
-    ) -> Servers {
-        let watches = watch_all(&servers);
-        let before = {
-            let _one_at_a_time = self.inner.publishing.lock();
-            let before = self.inner.world.load_full();
-            let own_tools = before.own_tools;
-            let next = World::compile(generation, config, servers, own_tools, Some(&before));
-            self.replace(&before, next);
-            before
-        };
+    ) -> Vec<(Servers, Servers)> {
+        let _one_at_a_time = self.inner.publishing.lock();
+        let before = self.inner.worlds.load_full();
+        let common = Common::new(generation, config, before.everyone.own_tools);
+        let tenants: Vec<(Arc<str>, Servers)> = before
+            .tenants
+            .iter()
+            .map(|(tenant, old)| {
+                let own = self.servers_of(&common, &servers, tenant, &old.servers);
+                (Arc::clone(tenant), own)
+            })
+            .collect();
+        let mut replaced = vec![(before.everyone.servers.clone(), servers.clone())];
+        replaced.extend(tenants.iter().filter_map(|(tenant, new)| {
+            let old = before.tenants.get(tenant)?;
+            Some((old.servers.clone(), new.clone()))
+        }));
+        let mut watches = watch_all(servers.iter());
+        for (_, servers) in &tenants {
+            watches.extend(watch_all(own(servers)));
+        }
+        let next = Worlds::compile(&common, servers, tenants, Some(&before));
+        self.replace(&before, next);
         self.refresh_on(watches);
-        before.servers.clone()
+        replaced
     }
 
-    /// Compiles the catalog anew where a server's tools have changed.
+    /// Returns the servers that the callers of a tenant can reach.
+    fn servers_of(
+        &self,
+        common: &Common,
+        shared: &Servers,
+        tenant: &str,
+        before: &Servers,
+    ) -> Servers {
+        let visible = shared.only(|server| common.gates.shows_any(server, Some(tenant)));
+        let pool = &self.inner.pool;
+        pool.for_tenant(&common.config, &visible, tenant, before)
+    }
+
+    /// Compiles the catalogs anew where a server's tools have changed.
     pub(crate) fn refresh(&self) {
         let _one_at_a_time = self.inner.publishing.lock();
-        let before = self.inner.world.load_full();
+        let before = self.inner.worlds.load_full();
         self.replace(&before, before.recompiled());
     }
 
-    /// Swaps the world, then tells those whose view changed.
-    fn replace(&self, before: &World, next: World) {
-        let reports = next.catalog.reports.iter();
-        for report in reports.filter(|report| !before.catalog.reports.contains(report)) {
-            tracing::warn!(report, "tool names");
+    /// Swaps the worlds, then tells those whose view changed.
+    fn replace(&self, before: &Worlds, next: Worlds) {
+        for world in next.shown() {
+            let old = before.of(&world.audience);
+            let known = |report| old.is_some_and(|old| old.catalog.reports.contains(report));
+            for report in world.catalog.reports.iter().filter(|report| !known(report)) {
+                tracing::warn!(report, "tool names");
+            }
         }
-        let version = next.version;
-        self.inner.world.store(Arc::new(next));
-        self.inner
-            .moved
-            .send_if_modified(|moved| std::mem::replace(moved, version) != version);
+        let changed = next.shows_more_than(before);
+        self.inner.worlds.store(Arc::new(next));
+        self.inner.moved.send_if_modified(|moved| {
+            *moved += u64::from(changed);
+            changed
+        });
     }
 
-    /// Compiles the catalog anew whenever a watched server changes.
+    /// Compiles the catalogs anew whenever a watched server changes; nothing else is watched any more.
     fn refresh_on(&self, watches: Vec<ServerWatch>) {
-        let watching = self.inner.stopped.child_token();
-        std::mem::replace(&mut *self.inner.watching.lock(), watching.clone()).cancel();
-        let moved = Arc::new(Notify::new());
-        for (mut tools, mut states) in watches {
-            let (moved, watching) = (Arc::clone(&moved), watching.clone());
-            self.inner.tasks.spawn(async move {
-                loop {
-                    let gone = tokio::select! {
-                        () = watching.cancelled() => return,
-                        changed = tools.changed() => changed.is_err(),
-                        changed = states.changed() => changed.is_err(),
-                    };
-                    if gone {
-                        return;
-                    }
-                    moved.notify_one();
-                }
-            });
-        }
+        let watching = Watching::new(self.inner.stopped.child_token());
+        let (until, moved) = (watching.until.clone(), Arc::clone(&watching.moved));
+        watching.add(watches, &self.inner.tasks);
+        let old = std::mem::replace(&mut *self.inner.watching.lock(), watching);
+        old.until.cancel();
         let front = self.clone();
         self.inner.tasks.spawn(async move {
             loop {
                 tokio::select! {
-                    () = watching.cancelled() => return,
+                    () = until.cancelled() => return,
                     () = moved.notified() => front.refresh(),
                 }
             }
         });
     }
 
-    /// Takes the world that a request sees; called once, at its admission.
+    /// Returns the world of those who are trusted, which says what is in force. What a caller sees is in [`Front::world_of`].
     pub(crate) fn world(&self) -> Arc<World> {
-        self.inner.world.load_full()
+        Arc::clone(&self.inner.worlds.load().everyone)
     }
 
-    /// Returns the servers of the configuration in force.
+    /// Takes the world that a request of a visitor sees; called once, at its admission.
+    pub(crate) fn world_of(&self, visitor: &Visitor) -> Arc<World> {
+        loop {
+            let now = self.world();
+            let world = self.world_for(&now.audience_of(visitor));
+            // Whose view it is was decided under the same configuration.
+            if world.is_of_the_same_config(&now) {
+                return world;
+            }
+        }
+    }
+
+    /// Returns the world of an audience. That of a tenant is made when it is first asked for.
+    pub(crate) fn world_for(&self, audience: &Audience) -> Arc<World> {
+        if let Some(world) = self.inner.worlds.load().of(audience) {
+            return Arc::clone(world);
+        }
+        match audience {
+            Audience::Tenant(tenant) => self.open_tenant(tenant),
+            Audience::Everyone | Audience::Nobody => self.world(),
+        }
+    }
+
+    fn open_tenant(&self, tenant: &Arc<str>) -> Arc<World> {
+        let _one_at_a_time = self.inner.publishing.lock();
+        let before = self.inner.worlds.load_full();
+        if let Some(there) = before.tenants.get(tenant) {
+            return Arc::clone(there);
+        }
+        let common = before.everyone.common();
+        let none = Servers::default();
+        let servers = self.servers_of(&common, &before.everyone.servers, tenant, &none);
+        let watching = self.inner.watching.lock();
+        watching.add(watch_all(own(&servers)), &self.inner.tasks);
+        let audience = Audience::Tenant(Arc::clone(tenant));
+        let world = Arc::new(World::compile(common, audience, servers, None));
+        let mut tenants = before.tenants.clone();
+        tenants.insert(Arc::clone(tenant), Arc::clone(&world));
+        self.inner.worlds.store(Arc::new(Worlds {
+            everyone: Arc::clone(&before.everyone),
+            nobody: Arc::clone(&before.nobody),
+            tenants,
+        }));
+        world
+    }
+
+    /// Returns the servers of the configuration in force, without those that tenants have for themselves.
     pub fn servers(&self) -> Servers {
         self.world().servers.clone()
+    }
+
+    /// Returns the servers of each tenant that has called since the start.
+    pub fn servers_of_tenants(&self) -> Vec<(String, Servers)> {
+        let worlds = self.inner.worlds.load();
+        let tenants = worlds.tenants.iter();
+        tenants
+            .map(|(tenant, world)| (tenant.to_string(), world.servers.clone()))
+            .collect()
+    }
+
+    /// Returns every set of servers that is in force.
+    pub fn all_servers(&self) -> Vec<Servers> {
+        let worlds = self.inner.worlds.load();
+        worlds.all().map(|world| world.servers.clone()).collect()
     }
 
     /// Returns the configuration in force and its generation.
@@ -218,11 +436,13 @@ impl Front {
 
     /// Returns how many tools of servers are shown, and which are not shown under their own name and why.
     pub fn tools_shown(&self) -> (usize, Vec<String>) {
-        let world = self.world();
-        (
-            world.catalog.entries().count(),
-            world.catalog.reports.clone(),
-        )
+        let worlds = self.inner.worlds.load();
+        let mut shown = (0, Vec::new());
+        for world in worlds.shown() {
+            shown.0 += world.catalog.entries().count();
+            shown.1.extend(world.catalog.reports.iter().cloned());
+        }
+        shown
     }
 
     /// Returns how many clients of the `initialize` eras there are.

@@ -3,7 +3,10 @@
 //! A browser page on any site can send requests to a loopback address, also under a name of its own that resolves there
 //! (DNS rebinding). The `Host` and `Origin` headers tell.
 
-use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
+use genlock_config::Config;
+use http::{HeaderName, StatusCode, header};
+
+use crate::visit::Asks;
 
 /// Why a request is refused at the door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +14,7 @@ pub(crate) enum Stranger {
     Host,
     Origin,
     Relayed,
+    Remote,
 }
 
 const RELAYED: [HeaderName; 4] = [
@@ -28,6 +32,7 @@ impl Stranger {
             Self::Host => "http.host_not_allowed",
             Self::Origin => "http.origin_not_allowed",
             Self::Relayed => "http.relayed",
+            Self::Remote => "http.not_local",
         }
     }
 
@@ -42,19 +47,28 @@ impl Stranger {
             Self::Relayed => {
                 "a relayed request is not a local one, and only local callers are served without auth"
             }
+            Self::Remote => "only callers on this machine are served without auth",
         }
     }
 }
 
 /// Checks the headers of a request.
-pub(crate) fn check(
-    headers: &HeaderMap,
-    uri: &Uri,
-    hosts: &[String],
-    origins: &[String],
-) -> Result<(), Stranger> {
-    if RELAYED.iter().any(|name| headers.contains_key(name)) {
-        return Err(Stranger::Relayed);
+///
+/// Who has to say who they are may come from anywhere, also by way of a proxy. All others are on this machine.
+pub(crate) fn check(asks: &Asks<'_>, config: &Config) -> Result<(), Stranger> {
+    let Asks {
+        headers,
+        uri,
+        remote,
+    } = *asks;
+    let (hosts, origins) = (&config.allowed_hosts, &config.allowed_origins);
+    if !config.auth.enabled {
+        if remote.is_some_and(|address| !address.to_canonical().is_loopback()) {
+            return Err(Stranger::Remote);
+        }
+        if RELAYED.iter().any(|name| headers.contains_key(name)) {
+            return Err(Stranger::Relayed);
+        }
     }
     let host = headers
         .get(header::HOST)
@@ -113,21 +127,54 @@ fn is_own_origin(origin: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use http::{HeaderMap, HeaderValue, Uri};
 
     use super::*;
+
+    fn config(auth: bool) -> Config {
+        let mut config = Config {
+            allowed_hosts: vec!["gate.example".to_owned()],
+            allowed_origins: vec!["https://app.example".to_owned()],
+            ..Config::default()
+        };
+        config.auth.enabled = auth;
+        config
+    }
+
+    #[test]
+    fn without_auth_only_callers_on_this_machine_come_in() {
+        let headers = HeaderMap::from_iter([
+            (header::HOST, HeaderValue::from_static("gate.example")),
+            (header::FORWARDED, HeaderValue::from_static("for=10.0.0.1")),
+        ]);
+        let from = |address, auth| {
+            let asks = Asks {
+                headers: &headers,
+                uri: &Uri::from_static("/mcp"),
+                remote: Some(IpAddr::V4(address)),
+            };
+            check(&asks, &config(auth))
+        };
+
+        let (far, near) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::LOCALHOST);
+        assert_eq!(from(far, false), Err(Stranger::Remote));
+        assert_eq!(from(near, false), Err(Stranger::Relayed));
+        assert_eq!((from(far, true), from(near, true)), (Ok(()), Ok(())));
+    }
 
     fn judged(pairs: &[(&'static str, &'static str)]) -> Result<(), Stranger> {
         let headers: HeaderMap = pairs
             .iter()
             .map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v)))
             .collect();
-        check(
-            &headers,
-            &Uri::from_static("/mcp"),
-            &["gate.example".to_owned()],
-            &["https://app.example".to_owned()],
-        )
+        let asks = Asks {
+            headers: &headers,
+            uri: &Uri::from_static("/mcp"),
+            remote: None,
+        };
+        check(&asks, &config(false))
     }
 
     #[test]

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use axum::{
     Router,
     body::Body,
-    extract::{Query, Request as HttpRequest, State},
+    extract::{MatchedPath, Query, Request as HttpRequest, State},
     response::Response as HttpResponse,
     routing::any,
 };
 use bytes::Bytes;
+use genlock_access::{Decision, Permission, Visitor};
 use genlock_config::Surface;
 use genlock_mcp::{
     Era, Incoming, Message, Notification, ProtocolVersion, RawJson, Request, Response, RpcError,
@@ -20,16 +21,17 @@ use genlock_mcp::{
     meta::{self, ModernMeta},
     server::{Admitted, Refusal, admit_http},
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use crate::{
     exchange::{Answer, Caller},
     front::Front,
-    guard, listen,
+    listen,
     reply::{self, Pending, Progress},
     sessions::Session,
+    visit::{self, Asks, Visit},
     world::World,
 };
 
@@ -68,49 +70,63 @@ impl Front {
             .with_state(self.clone())
     }
 
-    /// Puts the checks at the door before routes of the host's own: only what may come in to `/mcp` comes in there.
-    pub fn guarded(&self, routes: Router) -> Router {
-        routes.layer(axum::middleware::from_fn_with_state(
-            self.clone(),
-            at_the_door,
-        ))
-    }
-
-    /// Refuses what comes from a stranger, before anything of it is read. Returns under what it was let in.
-    fn check_door(&self, headers: &HeaderMap, uri: &Uri) -> Result<Arc<World>, Refused> {
-        let world = self.world();
-        let (hosts, origins) = (&world.config.allowed_hosts, &world.config.allowed_origins);
-        match guard::check(headers, uri, hosts, origins) {
-            Ok(()) => Ok(world),
-            Err(stranger) => Err(Box::new(reply::failure(
-                guard::Stranger::STATUS,
-                stranger.code(),
-                stranger.message(),
-            ))),
-        }
-    }
-
-    /// Admits a request whose body has arrived: returns what it sees from here on.
-    ///
-    /// A body may take long. Where another configuration came into force meanwhile, the request is under that one, so that
-    /// nobody keeps an older one by being slow, and it has to be let in by that one as well.
-    fn admit(&self, let_in: &World, headers: &HeaderMap, uri: &Uri) -> Result<Arc<World>, Refused> {
-        let now = self.world();
-        if now.is_of_the_same_config(let_in) {
-            return Ok(now);
-        }
-        self.check_door(headers, uri)
+    /// Puts the checks at the door before routes of the host's own: only who may come in to `/mcp` comes in there, and only
+    /// who has what the route needs. `needs` says what that is, by the route's own path; a route that it does not know is
+    /// served to nobody.
+    pub fn guarded(&self, routes: Router, needs: Needs) -> Router {
+        let at_the_door = axum::middleware::from_fn_with_state((self.clone(), needs), at_the_door);
+        routes.layer(at_the_door)
     }
 }
 
+/// What a route needs of who asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// This permission, in the whole gateway.
+    Permission(Permission),
+    /// What the route finds out by itself, from the [`Visitor`] in the extensions of the request.
+    FoundOut,
+}
+
+/// Tells what a route needs, by its method and its own path.
+pub type Needs = fn(&Method, &str) -> Option<Need>;
+
 async fn at_the_door(
-    State(front): State<Front>,
-    request: HttpRequest,
+    State((front, needs)): State<(Front, Needs)>,
+    mut request: HttpRequest,
     next: axum::middleware::Next,
 ) -> HttpResponse {
-    match front.check_door(request.headers(), request.uri()) {
-        Ok(_) => next.run(request).await,
-        Err(refused) => *refused,
+    let asks = Asks {
+        headers: request.headers(),
+        uri: request.uri(),
+        remote: visit::remote(request.extensions()),
+    };
+    let visitor = match front.check_door(&asks) {
+        Ok(visit) => visit.visitor,
+        Err(refused) => return *refused,
+    };
+    let Some(path) = request.extensions().get::<MatchedPath>() else {
+        // There is no such route.
+        return next.run(request).await;
+    };
+    let decision = match needs(request.method(), path.as_str()) {
+        Some(Need::Permission(permission)) => front.may(&visitor, permission),
+        Some(Need::FoundOut) => Decision::Allowed,
+        None => {
+            let message = "this method is not served here";
+            return reply::failure(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "http.method_not_allowed",
+                message,
+            );
+        }
+    };
+    match decision {
+        Decision::Allowed => {
+            request.extensions_mut().insert(visitor);
+            next.run(request).await
+        }
+        Decision::Missing(permission) => visit::forbidden(permission),
     }
 }
 
@@ -120,34 +136,55 @@ async fn serve_mcp(
     Query(wishes): Query<Wishes>,
     request: HttpRequest,
 ) -> HttpResponse {
-    let let_in = match front.check_door(request.headers(), request.uri()) {
-        Ok(world) => world,
+    let (parts, body) = request.into_parts();
+    let let_in = match front.check_door(&asks(&parts)) {
+        Ok(visit) => visit,
         Err(refused) => return *refused,
     };
-    let (parts, body) = request.into_parts();
     match parts.method {
-        Method::POST => receive(&front, &let_in, wishes, parts, body).await,
-        Method::GET => open_stream(&front, &parts.headers),
-        Method::DELETE => end_session(&front, &parts.headers),
+        Method::POST => receive(&front, let_in, wishes, parts, body).await,
+        Method::GET => open_stream(&front, let_in.visitor, &parts.headers),
+        Method::DELETE => end_session(&front, &let_in.visitor, &parts.headers),
         _ => method_not_allowed("GET, POST, DELETE"),
+    }
+}
+
+fn asks(parts: &Parts) -> Asks<'_> {
+    Asks {
+        headers: &parts.headers,
+        uri: &parts.uri,
+        remote: visit::remote(&parts.extensions),
     }
 }
 
 async fn receive(
     front: &Front,
-    let_in: &World,
+    let_in: Visit,
     wishes: Wishes,
     parts: Parts,
     body: Body,
 ) -> HttpResponse {
-    let Parts { headers, uri, .. } = parts;
-    let read = read(front, &headers, body).await;
-    let admitted = read.and_then(|incoming| Ok((incoming, front.admit(let_in, &headers, &uri)?)));
+    let read = read(front, &parts.headers, body).await;
+    let admitted = read.and_then(|incoming| Ok((incoming, front.admit(let_in, &asks(&parts))?)));
     let answered = match admitted {
-        Ok((incoming, world)) => front.receive(world, incoming, headers, wishes).await,
+        Ok((incoming, (world, visitor))) => {
+            let from = Source {
+                visitor,
+                headers: parts.headers,
+                wishes,
+            };
+            front.receive(world, incoming, from).await
+        }
         Err(response) => Err(response),
     };
     answered.unwrap_or_else(|refused| *refused)
+}
+
+/// Where a message came from, apart from what it says.
+struct Source {
+    visitor: Visitor,
+    headers: HeaderMap,
+    wishes: Wishes,
 }
 
 type Refused = Box<HttpResponse>;
@@ -231,19 +268,14 @@ impl Front {
         &self,
         world: Arc<World>,
         incoming: Incoming,
-        headers: HeaderMap,
-        wishes: Wishes,
+        from: Source,
     ) -> Result<HttpResponse, Refused> {
         match incoming {
-            Incoming::Batch(items) => self.receive_batch(world, items, &headers).await,
-            Incoming::One(message) => match admit_http(&headers, &message).map_err(refusal)? {
-                Admitted::Modern(meta) => {
-                    self.receive_modern(world, message, meta, headers, wishes)
-                        .await
-                }
+            Incoming::Batch(items) => self.receive_batch(world, items, &from).await,
+            Incoming::One(message) => match admit_http(&from.headers, &message).map_err(refusal)? {
+                Admitted::Modern(meta) => self.receive_modern(world, message, meta, from).await,
                 Admitted::Legacy(version) => {
-                    self.receive_legacy(world, message, version, &headers, wishes)
-                        .await
+                    self.receive_legacy(world, message, version, &from).await
                 }
             },
         }
@@ -256,18 +288,23 @@ impl Front {
         world: Arc<World>,
         message: Message,
         meta: ModernMeta,
-        headers: HeaderMap,
-        wishes: Wishes,
+        from: Source,
     ) -> Result<HttpResponse, Refused> {
+        let Source {
+            visitor,
+            headers,
+            wishes,
+        } = from;
         let Message::Request(request) = message else {
             return Ok(reply::empty(StatusCode::ACCEPTED));
         };
         let takes_events = accepts(&headers, "text/event-stream");
         if request.method == "subscriptions/listen" {
-            return Ok(listen::modern(self, &request, wishes.surface()));
+            return Ok(listen::modern(self, &request, visitor, wishes.surface()));
         }
         let (events, progress) = progress_of(&request, true);
         let caller = Caller {
+            visitor,
             era: Era::Modern,
             capabilities: Some(meta.capabilities),
             surface: wishes.surface(),
@@ -287,19 +324,19 @@ impl Front {
         world: Arc<World>,
         message: Message,
         version: Option<ProtocolVersion>,
-        headers: &HeaderMap,
-        wishes: Wishes,
+        from: &Source,
     ) -> Result<HttpResponse, Refused> {
+        let headers = &from.headers;
         if let Message::Request(request) = &message
             && request.method == "initialize"
         {
-            return Ok(self.begin_session(&world, request, wishes));
+            return Ok(self.begin_session(&world, request, from));
         }
         // The header of a modern client's notification names no session.
         if version.is_none() && is_modern(headers) {
             return Ok(reply::empty(StatusCode::ACCEPTED));
         }
-        let session = self.session(headers)?;
+        let session = self.session(headers, &from.visitor)?;
         match message {
             Message::Request(request) => {
                 let takes_events = accepts(headers, "text/event-stream");
@@ -314,15 +351,16 @@ impl Front {
         }
     }
 
-    fn begin_session(&self, world: &World, request: &Request, wishes: Wishes) -> HttpResponse {
+    fn begin_session(&self, world: &World, request: &Request, from: &Source) -> HttpResponse {
         let id = request.id.clone();
         match self.initialized(world, &request.params) {
             Err(error) => reply::error(StatusCode::OK, Some(id), &error),
             Ok((version, result)) => {
                 let session = self.new_id();
+                let (owner, surface) = (from.visitor.clone(), from.wishes.surface());
                 self.inner.sessions.insert(
                     session.clone(),
-                    Arc::new(Session::new(version, wishes.surface())),
+                    Arc::new(Session::new(owner, version, surface)),
                 );
                 let mut response =
                     reply::message(StatusCode::OK, Response::object(id, result).to_wire());
@@ -334,20 +372,26 @@ impl Front {
         }
     }
 
-    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, Refused> {
+    fn session(&self, headers: &HeaderMap, visitor: &Visitor) -> Result<Arc<Session>, Refused> {
         let id = headers::single(headers, &headers::SESSION_ID)
             .map_err(|error| Box::new(reply::error(StatusCode::BAD_REQUEST, None, &error)))?;
         let id = id.ok_or_else(|| {
             let message = "`Mcp-Session-Id` is required: begin with `initialize`, or send the metadata of 2026-07-28";
             refuse(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, message)
         })?;
-        self.inner.sessions.get(&id).ok_or_else(|| {
+        self.inner.sessions.get(&id, visitor).ok_or_else(|| {
             refuse(
                 StatusCode::NOT_FOUND,
                 code::INVALID_REQUEST,
                 "no such session: begin again with `initialize`",
             )
         })
+    }
+
+    /// Ends a session of a visitor; tells whether there was one.
+    fn end_session(&self, id: &str, visitor: &Visitor) -> bool {
+        let sessions = &self.inner.sessions;
+        sessions.get(id, visitor).is_some() && sessions.remove(id)
     }
 
     /// Begins a request of a session. It goes on when the client goes away, unless the client cancels it.
@@ -367,6 +411,7 @@ impl Front {
         };
         let (events, progress) = progress_of(&request, false);
         let caller = Caller {
+            visitor: session.owner.clone(),
             era: Era::Legacy,
             capabilities: None,
             surface: session.surface,
@@ -391,7 +436,7 @@ impl Front {
         &self,
         world: Arc<World>,
         items: Vec<Result<Message, ParseError>>,
-        headers: &HeaderMap,
+        from: &Source,
     ) -> Result<HttpResponse, Refused> {
         let no_batches = || {
             let message = "this protocol version has no batches";
@@ -401,10 +446,10 @@ impl Front {
                 message,
             ))
         };
-        if is_modern(headers) {
+        if is_modern(&from.headers) {
             return no_batches();
         }
-        let session = self.session(headers)?;
+        let session = self.session(&from.headers, &from.visitor)?;
         if session.version != ProtocolVersion::V2025_03_26 {
             return no_batches();
         }
@@ -480,7 +525,7 @@ fn failed() -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, "the gateway failed to answer")
 }
 
-fn open_stream(front: &Front, headers: &HeaderMap) -> HttpResponse {
+fn open_stream(front: &Front, visitor: Visitor, headers: &HeaderMap) -> HttpResponse {
     if is_modern(headers) || !headers.contains_key(headers::SESSION_ID) {
         return method_not_allowed("POST");
     }
@@ -491,13 +536,13 @@ fn open_stream(front: &Front, headers: &HeaderMap) -> HttpResponse {
             "`Accept` must list text/event-stream",
         );
     }
-    match front.session(headers) {
-        Ok(session) => listen::legacy(front, session),
+    match front.session(headers, &visitor) {
+        Ok(session) => listen::legacy(front, visitor, session),
         Err(refused) => *refused,
     }
 }
 
-fn end_session(front: &Front, headers: &HeaderMap) -> HttpResponse {
+fn end_session(front: &Front, visitor: &Visitor, headers: &HeaderMap) -> HttpResponse {
     if is_modern(headers) {
         return method_not_allowed("POST");
     }
@@ -510,7 +555,7 @@ fn end_session(front: &Front, headers: &HeaderMap) -> HttpResponse {
             code::INVALID_REQUEST,
             "`Mcp-Session-Id` is required",
         ),
-        Some(id) if front.inner.sessions.remove(&id) => reply::empty(StatusCode::NO_CONTENT),
+        Some(id) if front.end_session(&id, visitor) => reply::empty(StatusCode::NO_CONTENT),
         Some(_) => *refuse(
             StatusCode::NOT_FOUND,
             code::INVALID_REQUEST,

@@ -21,7 +21,10 @@ mod probes;
 mod reply;
 mod sessions;
 mod views;
+mod visit;
 mod world;
 
 pub use desk::Desk;
-pub use front::{Entropy, Front};
+pub use front::{Entropy, Front, FrontParts};
+pub use http::{Need, Needs};
+pub use visit::{Keys, RemoteAddress};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::response::Response as HttpResponse;
 use bytes::Bytes;
 use futures_util::stream;
+use genlock_access::Visitor;
 use genlock_config::Surface;
 use genlock_mcp::{Notification, RawJson, RawObject, Request, Response, meta, sse};
 use tokio::time::Interval;
@@ -15,11 +16,11 @@ use crate::{front::Front, reply, sessions::Session, views::ViewWatch};
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
 /// Opens the stream of a session for what belongs to no request.
-pub(crate) fn legacy(front: &Front, session: Arc<Session>) -> HttpResponse {
+pub(crate) fn legacy(front: &Front, visitor: Visitor, session: Arc<Session>) -> HttpResponse {
     let state = Some(Legacy {
         ended: session.open_stream(),
         stopped: front.inner.stopped.clone(),
-        view: ViewWatch::new(front, session.surface),
+        view: ViewWatch::new(front, visitor, session.surface),
         ticks: reply::ticks(),
         session,
     });
@@ -120,13 +121,18 @@ impl Subscription {
 }
 
 /// Answers `subscriptions/listen` with a stream that lives until either side ends it.
-pub(crate) fn modern(front: &Front, request: &Request, wish: Option<Surface>) -> HttpResponse {
+pub(crate) fn modern(
+    front: &Front,
+    request: &Request,
+    visitor: Visitor,
+    wish: Option<Surface>,
+) -> HttpResponse {
     let subscription = Subscription::new(request);
     let first = sse::event(subscription.acknowledgement().to_wire());
     let state = Some(Modern {
         subscription,
         stopped: front.inner.stopped.clone(),
-        view: ViewWatch::new(front, wish),
+        view: ViewWatch::new(front, visitor, wish),
         ticks: reply::ticks(),
     });
     let rest = stream::unfold(state, |state| async move {

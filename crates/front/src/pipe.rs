@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use genlock_access::Visitor;
 use genlock_mcp::{
     Era, Incoming, Message, Notification, ProtocolVersion, RawJson, RawObject, Request, Response,
     RpcError, Wire,
@@ -58,7 +59,7 @@ impl Front {
     {
         let _open = self.inner.pipes.token();
         let (outgoing, lines) = mpsc::channel(OUTGOING);
-        let session = Arc::new(Session::new(ProtocolVersion::LEGACY, None));
+        let session = Arc::new(Session::new(Visitor::Local, ProtocolVersion::LEGACY, None));
         let _end = session.ended.clone().drop_guard();
         let pipe = Pipe {
             front: self.clone(),
@@ -112,7 +113,7 @@ impl Pipe {
 
     /// Tells a client of the `initialize` eras when its tools change.
     async fn announce_changes(&self) {
-        let mut view = ViewWatch::new(&self.front, None);
+        let mut view = ViewWatch::new(&self.front, Visitor::Local, None);
         while view.changed().await.is_some() {
             if *self.announced.lock() {
                 let notification =
@@ -145,7 +146,7 @@ impl Pipe {
                 .send(Response::error(RawJson::NULL, &error).to_wire())
                 .await;
         }
-        let (pipe, world) = (self.clone(), self.front.world());
+        let (pipe, world) = (self.clone(), self.front.world_of(&Visitor::Local));
         self.tasks.spawn(async move {
             if let Some(answers) = pipe.front.answer_batch(&world, items, &pipe.session).await {
                 pipe.send(answers).await;
@@ -198,7 +199,10 @@ impl Pipe {
     }
 
     async fn initialize(&self, request: Request) {
-        let response = match self.front.initialized(&self.front.world(), &request.params) {
+        let response = match self
+            .front
+            .initialized(&self.front.world_of(&Visitor::Local), &request.params)
+        {
             Ok((version, result)) => {
                 *self.version.lock() = Some(version);
                 Response::object(request.id, result)
@@ -217,13 +221,14 @@ impl Pipe {
         };
         let (events, mut progress) = progress_of(&request, era == Era::Modern);
         let caller = Caller {
+            visitor: Visitor::Local,
             era,
             capabilities,
             surface: None,
             headers: None,
             events,
         };
-        let (pipe, world) = (self.clone(), self.front.world());
+        let (pipe, world) = (self.clone(), self.front.world_of(&Visitor::Local));
         self.tasks.spawn(async move {
             let id = request.id.clone();
             let handling = pipe.front.handle(world, request, caller);
@@ -254,7 +259,7 @@ impl Pipe {
         let pipe = self.clone();
         // Not among the tasks that are waited for: it lasts until the client or the gateway ends it.
         self.front.inner.tasks.spawn(async move {
-            let mut view = ViewWatch::new(&pipe.front, None);
+            let mut view = ViewWatch::new(&pipe.front, Visitor::Local, None);
             pipe.send(subscription.acknowledgement().to_wire()).await;
             loop {
                 tokio::select! {

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use genlock_access::Visitor;
 use genlock_config::Surface;
 use genlock_mcp::{ProtocolVersion, RequestId};
 use parking_lot::Mutex;
@@ -20,6 +21,8 @@ const IDLE: Duration = Duration::from_secs(3600);
 /// One client of the `initialize` eras.
 #[derive(Debug)]
 pub(crate) struct Session {
+    /// Who began it: nobody else gets anywhere with its id.
+    pub(crate) owner: Visitor,
     pub(crate) version: ProtocolVersion,
     /// What the client asked its view to be narrowed to.
     pub(crate) surface: Option<Surface>,
@@ -60,8 +63,11 @@ impl Sessions {
     }
 
     /// Returns a session and notes that it was used.
-    pub(crate) fn get(&self, id: &str) -> Option<Arc<Session>> {
+    pub(crate) fn get(&self, id: &str, visitor: &Visitor) -> Option<Arc<Session>> {
         let session = self.by_id.lock().get(id).cloned()?;
+        if !session.is_of(visitor) {
+            return None;
+        }
         let now = Instant::now();
         if session.is_idle_at(now) {
             self.remove(id);
@@ -89,14 +95,26 @@ impl Sessions {
 // === impl Session ===
 
 impl Session {
-    pub(crate) fn new(version: ProtocolVersion, surface: Option<Surface>) -> Self {
+    pub(crate) fn new(owner: Visitor, version: ProtocolVersion, surface: Option<Surface>) -> Self {
         Self {
+            owner,
             version,
             surface,
             in_flight: Mutex::default(),
             last_used: Mutex::new(Instant::now()),
             ended: CancellationToken::new(),
             stream: Mutex::default(),
+        }
+    }
+
+    /// Tells whether a visitor began it: the same principal, whatever key it has by now.
+    fn is_of(&self, visitor: &Visitor) -> bool {
+        match (&self.owner, visitor) {
+            (Visitor::Local, Visitor::Local) => true,
+            (Visitor::Known(owner), Visitor::Known(caller)) => {
+                owner.subject == caller.subject && owner.tenant == caller.tenant
+            }
+            (Visitor::Local, Visitor::Known(_)) | (Visitor::Known(_), Visitor::Local) => false,
         }
     }
 
@@ -161,7 +179,7 @@ mod tests {
     use super::*;
 
     fn session() -> Arc<Session> {
-        Arc::new(Session::new(ProtocolVersion::LEGACY, None))
+        Arc::new(Session::new(Visitor::Local, ProtocolVersion::LEGACY, None))
     }
 
     #[tokio::test(start_paused = true)]
@@ -173,8 +191,27 @@ mod tests {
 
         tokio::time::advance(IDLE).await;
 
-        assert!(sessions.get("silent").is_none() && silent.ended.is_cancelled());
-        assert!(sessions.get("busy").is_some());
+        assert!(sessions.get("silent", &Visitor::Local).is_none() && silent.ended.is_cancelled());
+        assert!(sessions.get("busy", &Visitor::Local).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_session_is_of_who_began_it() {
+        let known = |subject: &str, tenant: Option<&str>| {
+            Visitor::Known(Arc::new(genlock_access::Principal {
+                subject: subject.to_owned(),
+                tenant: tenant.map(str::to_owned),
+                ..genlock_access::Principal::anonymous()
+            }))
+        };
+        let (sessions, owner) = (Sessions::default(), known("a", Some("t")));
+        let session = Session::new(owner.clone(), ProtocolVersion::LEGACY, None);
+        sessions.insert("s".to_owned(), Arc::new(session));
+
+        assert!(sessions.get("s", &owner).is_some());
+        for other in [known("b", Some("t")), known("a", None), Visitor::Local] {
+            assert!(sessions.get("s", &other).is_none(), "{other:?}");
+        }
     }
 
     #[tokio::test]

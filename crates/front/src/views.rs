@@ -1,5 +1,6 @@
 //! [`ViewWatch`]: tells a client when the tools that it is shown have changed, and only then.
 
+use genlock_access::Visitor;
 use genlock_config::Surface;
 use tokio::sync::watch;
 
@@ -8,6 +9,7 @@ use crate::front::Front;
 /// One client's watch on its own view.
 pub(crate) struct ViewWatch {
     front: Front,
+    visitor: Visitor,
     wish: Option<Surface>,
     moved: watch::Receiver<u64>,
     seen: blake3::Hash,
@@ -15,11 +17,12 @@ pub(crate) struct ViewWatch {
 
 impl ViewWatch {
     /// Begins with what the client is shown now.
-    pub(crate) fn new(front: &Front, wish: Option<Surface>) -> Self {
+    pub(crate) fn new(front: &Front, visitor: Visitor, wish: Option<Surface>) -> Self {
         let moved = front.inner.moved.subscribe();
-        let seen = front.world().view(wish);
+        let seen = front.world_of(&visitor).view(wish);
         Self {
             front: front.clone(),
+            visitor,
             wish,
             moved,
             seen,
@@ -34,7 +37,7 @@ impl ViewWatch {
     pub(crate) async fn changed(&mut self) -> Option<()> {
         loop {
             self.moved.changed().await.ok()?;
-            let now = self.front.world().view(self.wish);
+            let now = self.front.world_of(&self.visitor).view(self.wish);
             if now != self.seen {
                 self.seen = now;
                 return Some(());

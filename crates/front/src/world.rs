@@ -2,21 +2,37 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use genlock_config::{Config, Surface};
+use genlock_access::{Permission, Roles, Visitor};
+use genlock_config::{Config, Mode, Surface, ToolAccess};
+use genlock_mcp::error::code;
 use genlock_policy::{Gates, GenerationNumber};
 use genlock_servers::{Server, Servers};
 use tokio::time::Instant;
 
 use crate::{catalog::Catalog, meta_tools::MetaTool};
 
-/// One committed configuration, its servers, and the catalog compiled from both.
+/// Whose view a world is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Callers that are trusted: the owner, and in `egress` whoever may use tools and is of no tenant.
+    Everyone,
+    /// The callers of a tenant that may use tools.
+    Tenant(Arc<str>),
+    /// Callers that may use no tool: nothing is shown to them.
+    Nobody,
+}
+
+/// One committed configuration, its servers, and the catalog compiled from both, as one audience sees them.
 ///
 /// A request holds the `World` of its admission and has no way to ask for a newer one, so that it cannot see two
 /// configurations. Holding it also keeps its servers running.
 pub(crate) struct World {
+    pub(crate) audience: Audience,
     /// The generation of the configuration; `None` where the host commits none.
     pub(crate) generation: Option<GenerationNumber>,
     pub(crate) config: Arc<Config>,
+    pub(crate) roles: Arc<Roles>,
+    /// The servers that this audience can reach, and no other.
     pub(crate) servers: Servers,
     pub(crate) catalog: Catalog,
     /// What each call has to pass before it reaches a server.
@@ -31,62 +47,168 @@ pub(crate) struct World {
     pub(crate) own_tools: &'static [MetaTool],
 }
 
+/// What all worlds of one configuration have in common.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) generation: Option<GenerationNumber>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) roles: Arc<Roles>,
+    pub(crate) gates: Arc<Gates>,
+    pub(crate) own_tools: &'static [MetaTool],
+}
+
+impl Common {
+    pub(crate) fn new(
+        generation: Option<GenerationNumber>,
+        config: Arc<Config>,
+        own_tools: &'static [MetaTool],
+    ) -> Self {
+        Self {
+            own_tools,
+            generation,
+            roles: Arc::new(Roles::new(config.auth.role_assignments.clone())),
+            gates: Arc::new(Gates::of(&config)),
+            config,
+        }
+    }
+}
+
+impl Audience {
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        match self {
+            Self::Tenant(tenant) => Some(tenant),
+            Self::Everyone | Self::Nobody => None,
+        }
+    }
+
+    /// Compiles what this audience is shown.
+    fn catalog(
+        &self,
+        common: &Common,
+        servers: &Servers,
+        owners: &BTreeMap<String, String>,
+        before: Option<&Catalog>,
+    ) -> Catalog {
+        let shows = |server: &str, tool: &str| common.gates.shows(server, tool, self.tenant());
+        match self {
+            Self::Everyone | Self::Tenant(_) => {
+                let access = &common.config.tool_access;
+                Catalog::compile(servers, access, owners, &shows, common.own_tools, before)
+            }
+            Self::Nobody => {
+                // The gateway's own tools are tools as well.
+                let nothing = ToolAccess {
+                    surface: Surface::Flat,
+                    ..common.config.tool_access.clone()
+                };
+                let none = Servers::default();
+                Catalog::compile(&none, &nothing, owners, &shows, common.own_tools, before)
+            }
+        }
+    }
+}
+
 impl World {
     /// Compiles a configuration that takes the place of another.
     pub(crate) fn compile(
-        generation: Option<GenerationNumber>,
-        config: Arc<Config>,
+        common: Common,
+        audience: Audience,
         servers: Servers,
-        own_tools: &'static [MetaTool],
         before: Option<&Self>,
     ) -> Self {
         let owners = before
             .map(|before| before.owners.clone())
             .unwrap_or_default();
-        let catalog = Catalog::compile(
+        let catalog = audience.catalog(
+            &common,
             &servers,
-            &config.tool_access,
             &owners,
-            own_tools,
             before.map(|before| &before.catalog),
         );
-        let first_lists = Instant::now() + config.first_list_wait;
+        let first_lists = Instant::now() + common.config.first_list_wait;
         let version = before.map_or(0, |before| before.version_of(&catalog));
         let world = Self {
-            generation,
-            gates: Arc::new(Gates::of(&config)),
-            config,
+            audience,
+            generation: common.generation,
+            config: common.config,
+            roles: common.roles,
+            gates: common.gates,
             servers,
             catalog,
             version,
             first_lists,
             owners,
-            own_tools,
+            own_tools: common.own_tools,
         };
         world.with_settled_owners()
     }
 
     /// Compiles the same configuration anew, after servers were listed.
     pub(crate) fn recompiled(&self) -> Self {
-        let catalog = Catalog::compile(
-            &self.servers,
-            &self.config.tool_access,
-            &self.owners,
-            self.own_tools,
-            Some(&self.catalog),
-        );
+        let common = self.common();
+        let catalog =
+            self.audience
+                .catalog(&common, &self.servers, &self.owners, Some(&self.catalog));
         let world = Self {
-            generation: self.generation,
-            config: Arc::clone(&self.config),
+            audience: self.audience.clone(),
+            generation: common.generation,
+            config: common.config,
+            roles: common.roles,
+            gates: common.gates,
             servers: self.servers.clone(),
             version: self.version_of(&catalog),
             catalog,
-            gates: Arc::clone(&self.gates),
             first_lists: self.first_lists,
             owners: self.owners.clone(),
             own_tools: self.own_tools,
         };
         world.with_settled_owners()
+    }
+
+    pub(crate) fn common(&self) -> Common {
+        Common {
+            generation: self.generation,
+            config: Arc::clone(&self.config),
+            roles: Arc::clone(&self.roles),
+            gates: Arc::clone(&self.gates),
+            own_tools: self.own_tools,
+        }
+    }
+
+    /// Tells whose view a visitor has under this configuration: the one decision behind every list and every call.
+    pub(crate) fn audience_of(&self, visitor: &Visitor) -> Audience {
+        let front_door = match self.config.tool_access.mode {
+            Mode::FrontDoor => true,
+            Mode::Egress => false,
+        };
+        let Visitor::Known(principal) = visitor else {
+            return match front_door {
+                true => Audience::Nobody,
+                false => Audience::Everyone,
+            };
+        };
+        let tenant = principal.tenant.as_deref();
+        let may = [Permission::ToolList, Permission::ToolInvoke]
+            .into_iter()
+            .all(|needed| self.roles.may(principal, needed, tenant).is_allowed());
+        match (may, tenant) {
+            (true, Some(tenant)) => Audience::Tenant(tenant.into()),
+            (true, None) if !front_door => Audience::Everyone,
+            (true, None) | (false, _) => Audience::Nobody,
+        }
+    }
+
+    /// Tells what a tool is answered with that is not there: in `front_door` as if there were no tools at all.
+    pub(crate) fn unknown_tool(&self) -> i64 {
+        match self.config.tool_access.mode {
+            Mode::FrontDoor => code::METHOD_NOT_FOUND,
+            Mode::Egress => code::INVALID_PARAMS,
+        }
+    }
+
+    /// Tells whether a server has a tool for this audience.
+    pub(crate) fn shows(&self, server: &str, tool: &str) -> bool {
+        self.gates.shows(server, tool, self.audience.tenant())
     }
 
     /// Settles who owns a bare name, once every server was listed or the wait for that is over. Nobody is shown a list

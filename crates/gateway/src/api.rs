@@ -3,27 +3,24 @@
 use std::sync::Arc;
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     body::Bytes,
     extract::{Path, Query, State},
     http::{HeaderMap, StatusCode, header::IF_MATCH},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use genlock_policy::{Actor, Cause, GenerationNumber};
+use genlock_access::Visitor;
+use genlock_policy::{Cause, GenerationNumber};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
+    methods::Peer,
     reload::{LIST, ReloadRequest, Reloader},
     report::{ReloadError, Report},
     status::failure,
 };
-
-/// Who asks over HTTP while there is no authentication: whoever may come in at the door.
-fn local_caller() -> Actor {
-    Actor::new("local:http")
-}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,10 +51,11 @@ pub(crate) fn routes(reloader: Arc<Reloader>) -> Router {
 
 async fn reload(
     State(reloader): State<Arc<Reloader>>,
+    Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    match request(&headers, &body, Cause::Api) {
+    match request(visitor, &headers, &body, Cause::Api) {
         Ok(request) => answer(reloader.reload(&request).await),
         Err(refused) => *refused,
     }
@@ -65,13 +63,14 @@ async fn reload(
 
 async fn roll_back(
     State(reloader): State<Arc<Reloader>>,
+    Extension(visitor): Extension<Visitor>,
     Path(number): Path<u64>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     match (
         GenerationNumber::new(number),
-        request(&headers, &body, Cause::Rollback),
+        request(visitor, &headers, &body, Cause::Rollback),
     ) {
         (Some(number), Ok(request)) => answer(reloader.roll_back(number, &request).await),
         (None, Ok(_)) => no_such_generation(),
@@ -79,7 +78,12 @@ async fn roll_back(
     }
 }
 
-fn request(headers: &HeaderMap, body: &[u8], cause: Cause) -> Result<ReloadRequest, Box<Response>> {
+fn request(
+    visitor: Visitor,
+    headers: &HeaderMap,
+    body: &[u8],
+    cause: Cause,
+) -> Result<ReloadRequest, Box<Response>> {
     let refuse =
         |code, message: &str| Box::new(failure(StatusCode::BAD_REQUEST, code, message, &json!({})));
     let body: ReloadBody = if body.is_empty() {
@@ -88,7 +92,7 @@ fn request(headers: &HeaderMap, body: &[u8], cause: Cause) -> Result<ReloadReque
         serde_json::from_slice(body)
             .map_err(|error| refuse("invalid_params", &error.to_string()))?
     };
-    let mut request = ReloadRequest::new(cause, local_caller());
+    let mut request = ReloadRequest::new(cause, Peer::from(visitor).actor());
     request.dry_run = body.dry_run;
     request.confirm_mass_removal = body.confirm_mass_removal;
     if let Some(seconds) = body.wait_s {

@@ -31,6 +31,9 @@ pub enum BootError {
     /// The history cannot be opened.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// The API keys cannot be used.
+    #[error(transparent)]
+    Keys(#[from] crate::keys::KeysError),
     /// The first generation cannot be committed.
     #[error("commit the generation")]
     Commit(#[source] CommitError),
@@ -54,6 +57,7 @@ impl BootError {
             Self::Invalid(error) => error.code(),
             Self::Refused(refusal) => refusal.code(),
             Self::History(error) => error.code(),
+            Self::Keys(error) => error.code(),
             Self::Commit(error) => error.code(),
             Self::Sessions(refusal) => refusal.code(),
             Self::Restore { .. } => "storage_unavailable",
@@ -66,6 +70,7 @@ impl BootError {
             Self::Invalid(error) => error.findings(),
             Self::Refused(_)
             | Self::History(_)
+            | Self::Keys(_)
             | Self::Commit(_)
             | Self::Sessions(_)
             | Self::Restore { .. } => &[],

@@ -90,7 +90,7 @@ impl Control {
                 Ok(Message::Request(request)) if request.method == "mcp.attach" => {
                     return self.attach(request, lines, writer).await;
                 }
-                Ok(Message::Request(request)) => self.methods.answer(Peer::Owner, request).await,
+                Ok(Message::Request(request)) => self.methods.answer(&Peer::Owner, request).await,
                 Ok(Message::Notification(_) | Message::Response(_)) => continue,
                 Err(error) => {
                     Response::error(error.id.clone().unwrap_or(RawJson::NULL), &error.to_rpc())
@@ -238,7 +238,7 @@ impl ControlClient {
     }
 }
 
-fn outcome(method: &str, outcome: Outcome) -> Result<RawJson, ControlError> {
+pub(crate) fn outcome(method: &str, outcome: Outcome) -> Result<RawJson, ControlError> {
     match outcome {
         Outcome::Result(result) => Ok(result),
         Outcome::Object(result) => Ok(result.to_raw()),

@@ -10,12 +10,18 @@ use std::{
 
 use axum::Router;
 use camino::Utf8PathBuf;
+use genlock_access::{KeyHasher, KeyRing};
 use genlock_authority::{Authority, Parts, worker::Workers};
 use genlock_config::Config;
-use genlock_front::{Entropy, Front};
+use genlock_front::{Entropy, Front, FrontParts, Keys, RemoteAddress};
 use genlock_policy::{Actor, Cause, GenerationNumber};
 use genlock_servers::{HostEnvironment, Keeper, Pool, PoolBuilder, SchemaCache, Servers};
-use hyper::server::conn::http1;
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
@@ -34,11 +40,13 @@ use crate::{
     control::{self, Control},
     demo,
     events::Events,
+    keys::KeyStore,
     methods::Methods,
     metrics,
     pinned_doors::PinnedDoors,
     pins::PinnedGenerations,
     reload::{ReloadRequest, Reloader},
+    routes,
     runners::runners,
     source::ConfigSource,
     state_dir::StateDir,
@@ -162,6 +170,8 @@ pub struct Gateway {
     sessions: Option<Sessions>,
     /// Where HTTP is served, once it is: clients of a session are told.
     url: Arc<OnceLock<String>>,
+    /// The API keys; none where the host commits no generations.
+    keys: Option<KeyStore>,
     stop: CancellationToken,
     tasks: TaskTracker,
     /// The listeners that are served in the background.
@@ -200,7 +210,11 @@ impl GatewayBuilder {
             cache: self.cache,
             hidden: self.hidden,
         };
-        world.assemble(None, Arc::new(self.config))
+        // Nobody has a key where there is no store of keys.
+        let key = [self.host.random(), self.host.random()].concat();
+        let key = blake3::derive_key("genlock gateway without keys v1", &key);
+        let ring = KeyRing::new(KeyHasher::new(&key));
+        world.assemble(None, Arc::new(self.config), ring)
     }
 }
 
@@ -214,7 +228,12 @@ struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
-    fn assemble(self, generation: Option<GenerationNumber>, config: Arc<Config>) -> Gateway {
+    fn assemble(
+        self,
+        generation: Option<GenerationNumber>,
+        config: Arc<Config>,
+        ring: KeyRing,
+    ) -> Gateway {
         let clock = Arc::clone(&self.host.clock);
         let now = Arc::clone(&clock);
         let mut pool = PoolBuilder::new(move || now(), self.host.chance())
@@ -235,7 +254,15 @@ impl Assembly<'_> {
             pool.observer(move |change| told.tell("server.state", serde_json::json!(change)));
         let pool = Arc::new(pool.build());
         let (servers, _) = pool.reconcile(&config, &Servers::default());
-        let front = Front::new(generation, config, servers, Arc::clone(&self.host.entropy));
+        let front = Front::new(FrontParts {
+            generation,
+            config,
+            servers,
+            pool: Arc::clone(&pool),
+            keys: Keys::new(ring, Arc::clone(&self.host.clock)),
+            entropy: Arc::clone(&self.host.entropy),
+            pinned: false,
+        });
         Gateway {
             front,
             pool,
@@ -243,6 +270,7 @@ impl Assembly<'_> {
             reloader: None,
             sessions: None,
             url: Arc::default(),
+            keys: None,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             listeners: TaskTracker::new(),
@@ -356,8 +384,15 @@ impl Gateway {
             cache: Some(home.state_dir.schema_cache()),
         };
         let generation = booted.generation;
-        let mut gateway =
-            assembly.assemble(Some(generation.number), Arc::clone(&generation.config));
+        let auth = &generation.config.auth;
+        let dir = home.state_dir.path();
+        let keys = KeyStore::open(&booted.history, dir, auth, host).await?;
+        let mut gateway = assembly.assemble(
+            Some(generation.number),
+            Arc::clone(&generation.config),
+            keys.ring().clone(),
+        );
+        gateway.keys = Some(keys);
         let (triggers, asked) = mpsc::channel(1);
         let reloader = Reloader::new(
             home.source,
@@ -452,6 +487,7 @@ impl Gateway {
             authority: sessions.map(|sessions| sessions.authority.clone()),
             doors: sessions.map(|sessions| sessions.doors.clone()),
             url: Arc::clone(&self.url),
+            keys: self.keys.clone(),
         }
     }
 
@@ -464,10 +500,13 @@ impl Gateway {
                 .merge(self.methods().routes())
                 .merge(reloader.events().clone().routes());
         }
-        if let Some(sessions) = &self.sessions {
-            own = own.merge(sessions.doors.clone().routes());
+        let guarded = self.front.guarded(own, routes::needs);
+        let router = self.front.router().merge(guarded);
+        match &self.sessions {
+            // Each is opened by a token of its own, and has a door of its own.
+            Some(sessions) => router.merge(sessions.doors.clone().routes()),
+            None => router,
         }
-        self.front.router().merge(self.front.guarded(own))
     }
 
     /// Returns the front door, to serve it on pipes.
@@ -519,7 +558,10 @@ impl Gateway {
             tokio::select! {
                 () = &mut stop => break,
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => self.connection(stream, router.clone(), &connections, &cut),
+                    Ok((stream, from)) => {
+                        let from = RemoteAddress(from.ip());
+                        self.connection((stream, from), router.clone(), &connections, &cut);
+                    }
                     Err(error) => {
                         // Out of descriptors, most likely: others may end meanwhile.
                         tracing::warn!(%error, "accept a connection");
@@ -581,6 +623,7 @@ impl Gateway {
             reloader: self.reloader.clone(),
             sessions: self.sessions.clone(),
             url: Arc::clone(&self.url),
+            keys: self.keys.clone(),
             stop: self.stop.clone(),
             tasks: self.tasks.clone(),
             listeners: self.listeners.clone(),
@@ -601,7 +644,7 @@ impl Gateway {
 
     fn connection(
         &self,
-        stream: TcpStream,
+        (stream, from): (TcpStream, RemoteAddress),
         router: Router,
         connections: &GracefulShutdown,
         cut: &CancellationToken,
@@ -610,10 +653,15 @@ impl Gateway {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "set TCP_NODELAY");
         }
+        let routed = TowerToHyperService::new(router);
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(from);
+            routed.call(request)
+        });
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADERS)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+            .serve_connection(TokioIo::new(stream), service);
         let watched = connections.watch(serving);
         let cut = cut.clone();
         self.tasks.spawn(async move {
@@ -641,6 +689,9 @@ impl Gateway {
         let _ = timeout(Duration::from_secs(1), self.tasks.wait()).await;
         if let Some(door) = &self.reloader {
             door.reloader.history().close().await;
+        }
+        if let Some(keys) = &self.keys {
+            keys.close().await;
         }
     }
 }

@@ -113,6 +113,11 @@ impl History {
         })
     }
 
+    /// Returns what hashes API keys, with a key that is derived from the one of this installation.
+    pub(crate) fn key_hasher(&self) -> genlock_access::KeyHasher {
+        genlock_access::KeyHasher::new(self.key.expose_bytes())
+    }
+
     /// Takes a config apart into what may be stored.
     pub(crate) fn snapshot(&self, config: &Config) -> Snapshot {
         Snapshot::of(config, &self.profile, &self.key).0

@@ -63,7 +63,7 @@ fn page(status: &Status) -> String {
     let servers = status.front.servers();
     let snapshots: Vec<ServerSnapshot> = servers.iter().map(Server::snapshot).collect();
     page.servers(&snapshots);
-    let draining = status.pool.draining(&servers);
+    let draining = status.pool.draining(&status.front.all_servers());
     page.family(
         "genlock_draining_calls",
         "gauge",

@@ -17,9 +17,10 @@ use axum::{
     response::Response,
     routing::any,
 };
+use genlock_access::KeyRing;
 use genlock_authority::{Authority, SessionPolicy, TokenKey};
-use genlock_config::{Config, ServerDefinition};
-use genlock_front::{Entropy, Front};
+use genlock_config::{Auth, Config, Mode, ServerDefinition};
+use genlock_front::{Entropy, Front, FrontParts, Keys};
 use genlock_policy::GenerationNumber;
 use genlock_servers::{Pool, Servers};
 use parking_lot::Mutex;
@@ -158,7 +159,7 @@ impl PinnedDoors {
         let door = doors.entry(session.to_owned()).or_insert_with(|| {
             let entropy = Arc::clone(&self.inner.entropy);
             let door = Door {
-                front: Front::pinned(generation(now), config, servers, entropy),
+                front: self.front(generation(now), config, servers, entropy),
                 policy,
                 served: Arc::new(Mutex::new(now.session.policy_seq.get())),
                 used: Instant::now(),
@@ -168,6 +169,26 @@ impl PinnedDoors {
             door
         });
         door.clone()
+    }
+
+    fn front(
+        &self,
+        generation: GenerationNumber,
+        config: Arc<Config>,
+        servers: Servers,
+        entropy: Entropy,
+    ) -> Front {
+        // No key opens it: whoever comes in has shown the token of the session.
+        let ring = KeyRing::new(self.inner.reloader.history().key_hasher());
+        Front::new(FrontParts {
+            generation: Some(generation),
+            config,
+            servers,
+            pool: Arc::clone(&self.inner.pool),
+            keys: Keys::new(ring, Arc::clone(&self.inner.clock)),
+            entropy,
+            pinned: true,
+        })
     }
 
     /// Brings a front to each policy that is committed, so that clients hear of it which ask for nothing.
@@ -223,6 +244,9 @@ impl PinnedDoors {
         let head = &self.inner.reloader.head().config;
         let mut config = (**pinned).clone();
         let selected = &policy.session.selection.servers;
+        // Who comes in here was let in by the token of the session, and sees what the session selects.
+        config.auth = Auth::default();
+        config.tool_access.mode = Mode::Egress;
         config
             .servers
             .retain(|name, _| selected.contains(name.as_str()));

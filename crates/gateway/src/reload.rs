@@ -428,15 +428,16 @@ impl Reloader {
         let replaced = self.front.publish(
             Some(generation.number),
             Arc::clone(&generation.config),
-            servers.clone(),
+            servers,
         );
         let old = self.in_force.swap(Arc::new(generation.clone()));
         // To take a large one apart needs milliseconds, which nobody has to wait for.
         drop(tokio::task::spawn_blocking(move || drop(old)));
         let removed = outcome.removed.iter().filter_map(|name| before.get(name));
         let leaving = removed.map(Leaving::of).collect();
-        self.pool
-            .retire(&replaced, &servers, generation.config.drain);
+        for (old, new) in &replaced {
+            self.pool.retire(old, new, generation.config.drain);
+        }
         (outcome, leaving)
     }
 
@@ -505,7 +506,7 @@ impl Reloader {
 
     /// Waits until a removed server is gone. One that calls hold is not waited for.
     async fn has_left(&self, leaving: &Leaving) {
-        let draining = self.pool.draining(&self.front.servers());
+        let draining = self.pool.draining(&self.front.all_servers());
         if draining
             .iter()
             .any(|held| held.name == leaving.name && held.holders > 0)

@@ -38,7 +38,7 @@ impl Status {
         let snapshots: Vec<_> = servers.iter().map(|server| server.snapshot()).collect();
         let draining: Vec<_> = self
             .pool
-            .draining(&servers)
+            .draining(&self.front.all_servers())
             .into_iter()
             .map(|server| json!({"name": server.name, "holders": server.holders}))
             .collect();

@@ -1,6 +1,10 @@
 //! What a call has to pass on its way to a server, whatever path it takes.
 
+use std::collections::BTreeMap;
+
 use genlock_config::{Config, Validator};
+
+use crate::tools::ServerTools;
 
 /// The checks that a generation's config asks of each call, in a fixed order.
 ///
@@ -22,6 +26,8 @@ use genlock_config::{Config, Validator};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Gates {
     validators: Vec<Validator>,
+    /// By server, where it has rules.
+    tools: BTreeMap<String, ServerTools>,
 }
 
 /// Why a call does not reach its server.
@@ -44,7 +50,26 @@ impl Gates {
     pub fn of(config: &Config) -> Self {
         Self {
             validators: config.validators.clone(),
+            tools: config
+                .servers
+                .iter()
+                .filter_map(|(name, server)| {
+                    Some((name.as_str().to_owned(), ServerTools::of(server)?))
+                })
+                .collect(),
         }
+    }
+
+    /// Tells whether a server has a tool, for a caller of `tenant`: the one decision behind the list and the call.
+    pub fn shows(&self, server: &str, tool: &str, tenant: Option<&str>) -> bool {
+        let rules = self.tools.get(server);
+        rules.is_none_or(|rules| rules.shows(tool, tenant))
+    }
+
+    /// Tells whether a server can have any tool for a caller of `tenant`.
+    pub fn shows_any(&self, server: &str, tenant: Option<&str>) -> bool {
+        let rules = self.tools.get(server);
+        rules.is_none_or(|rules| rules.shows_any(tenant))
     }
 
     /// Checks a call. `arguments` are those of the call as JSON, as its caller wrote them.

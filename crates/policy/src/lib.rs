@@ -17,6 +17,7 @@ mod plan;
 mod pointer;
 mod selection;
 mod snapshot;
+mod tools;
 mod transition;
 
 pub use changes::{Changes, SectionChange, ServerChange, ServerChanges, diff};

@@ -1,6 +1,7 @@
 //! [`Pool`]: the servers that run, and how a new configuration changes them.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap},
     sync::{
         Arc, OnceLock, Weak,
@@ -11,7 +12,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use camino::Utf8PathBuf;
-use genlock_config::{Config, Execution, ServerDefinition, TransportDefinition};
+use genlock_config::{Config, Execution, Mode, Scope, ServerDefinition, TransportDefinition};
 use genlock_mcp::{ByteLimit, RawJson};
 use parking_lot::Mutex;
 use tokio::{
@@ -67,6 +68,15 @@ type Running = HashMap<(String, blake3::Hash), Weak<Lease>>;
 /// The servers of one configuration. Holding it keeps them running.
 #[derive(Clone, Default)]
 pub struct Servers(Arc<BTreeMap<String, Server>>);
+
+/// A server that a configuration asks for.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    definition: &'a ServerDefinition,
+    execution: &'a Execution,
+    /// Whose it is alone, where it is.
+    tenant: Option<&'a str>,
+}
 
 /// What taking a configuration in has changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -188,6 +198,8 @@ impl Pool {
     ///
     /// `before` is what the configuration replaces. A changed server is shown with the tools of the one it replaces until
     /// it is listed itself. See [`Pool::retire`] for those that are not in the result any more.
+    ///
+    /// In `front_door` a server with `scope: tenant` serves nobody here: each tenant has its own, see [`Pool::for_tenant`].
     pub fn reconcile(&self, config: &Config, before: &Servers) -> (Servers, Reconciled) {
         self.all_slots.set_limit(config.execution.max_concurrency);
         let mut outcome = Reconciled::default();
@@ -197,7 +209,12 @@ impl Pool {
         for definition in config.servers.values() {
             let name = definition.name.as_str().to_owned();
             let replaced = before.get(&name);
-            let server = self.server(&mut running, definition, &config.execution, replaced);
+            let wanted = Wanted {
+                definition: &at_rest(definition, config.tool_access.mode),
+                execution: &config.execution,
+                tenant: None,
+            };
+            let server = self.server(&mut running, &wanted, replaced);
             match replaced {
                 None => outcome.added.push(name.clone()),
                 Some(_) if before.has(&name, server.lease()) => {
@@ -212,6 +229,38 @@ impl Pool {
             .filter(|server| !servers.contains_key(server.name()));
         outcome.removed = gone.map(|server| server.name().to_owned()).collect();
         (Servers(Arc::new(servers)), outcome)
+    }
+
+    /// Returns the servers for the callers of one tenant: those of `shared`, and in the place of each with `scope: tenant`
+    /// one that no other tenant is served by. Must be called inside a tokio runtime; waits for none of them.
+    ///
+    /// `before` is what the tenant had under the configuration that this one replaces.
+    pub fn for_tenant(
+        &self,
+        config: &Config,
+        shared: &Servers,
+        tenant: &str,
+        before: &Servers,
+    ) -> Servers {
+        let mut running = self.running.lock();
+        let mut own = |server: &Server| {
+            let definition = config
+                .servers
+                .values()
+                .find(|definition| definition.name.as_str() == server.name())
+                .filter(|definition| definition.scope == Scope::Tenant)?;
+            let wanted = Wanted {
+                definition,
+                execution: &config.execution,
+                tenant: Some(tenant),
+            };
+            Some(self.server(&mut running, &wanted, before.get(server.name())))
+        };
+        let servers = shared.iter().map(|server| {
+            let name = server.name().to_owned();
+            (name, own(server).unwrap_or_else(|| server.clone()))
+        });
+        Servers(Arc::new(servers.collect()))
     }
 
     /// Closes the servers of an older configuration that the newer one does not have, after `drain` at the latest. Those
@@ -260,10 +309,14 @@ impl Pool {
     fn server(
         &self,
         running: &mut Running,
-        definition: &ServerDefinition,
-        execution: &Execution,
+        wanted: &Wanted<'_>,
         replaced: Option<&Server>,
     ) -> Server {
+        let Wanted {
+            definition,
+            execution,
+            tenant,
+        } = *wanted;
         // Most servers are the same as before, which is seen without a digest of each.
         let same = replaced.filter(|replaced| {
             replaced.definition() == definition && !replaced.lease().stop.is_cancelled()
@@ -274,7 +327,7 @@ impl Pool {
         }
         let key = (
             definition.name.as_str().to_owned(),
-            definition.digest_with_values(),
+            identity(definition, tenant),
         );
         let alive = running
             .get(&key)
@@ -339,14 +392,14 @@ impl Pool {
         Server::new(shared, stop)
     }
 
-    /// Returns the servers that are not in `current` and still run, since requests hold them.
-    pub fn draining(&self, current: &Servers) -> Vec<Draining> {
+    /// Returns the servers that are not in any of `current` and still run, since requests hold them.
+    pub fn draining(&self, current: &[Servers]) -> Vec<Draining> {
         let running = self.running.lock();
         let leases = running
             .iter()
             .filter_map(|((name, _), lease)| Some((name, lease.upgrade()?)));
         leases
-            .filter(|(name, lease)| !current.has(name, lease))
+            .filter(|(name, lease)| !current.iter().any(|servers| servers.has(name, lease)))
             .map(|(name, lease)| Draining {
                 name: name.clone(),
                 holders: lease.shared.usage.calls(),
@@ -383,6 +436,32 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+/// Returns the definition of a server that serves callers of no tenant. In `front_door` there are none, so that nothing starts
+/// it but a person.
+fn at_rest(definition: &ServerDefinition, mode: Mode) -> Cow<'_, ServerDefinition> {
+    match (mode, definition.scope) {
+        (Mode::FrontDoor, Scope::Tenant) => Cow::Owned(ServerDefinition {
+            lazy: true,
+            ..definition.clone()
+        }),
+        (Mode::FrontDoor, Scope::Shared | Scope::Principal | Scope::Session)
+        | (Mode::Egress, _) => Cow::Borrowed(definition),
+    }
+}
+
+/// Identifies what a server was started with, and for whom.
+fn identity(definition: &ServerDefinition, tenant: Option<&str>) -> blake3::Hash {
+    let digest = definition.digest_with_values();
+    match tenant {
+        None => digest,
+        Some(tenant) => {
+            let mut hasher = blake3::Hasher::new_derive_key("genlock server of a tenant v1");
+            hasher.update(digest.as_bytes()).update(tenant.as_bytes());
+            hasher.finalize()
+        }
     }
 }
 
@@ -469,6 +548,14 @@ impl Servers {
     /// Walks over the servers by name.
     pub fn iter(&self) -> impl Iterator<Item = &Server> {
         self.0.values()
+    }
+
+    /// Returns those whose name `keep` takes.
+    #[must_use]
+    pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
+        let kept = self.0.iter().filter(|(name, _)| keep(name));
+        let kept = kept.map(|(name, server)| (name.clone(), server.clone()));
+        Self(Arc::new(kept.collect()))
     }
 
     /// Returns how many there are.
@@ -561,7 +648,7 @@ mod tests {
         drop(before);
 
         assert_eq!(
-            pool.draining(&after),
+            pool.draining(std::slice::from_ref(&after)),
             [Draining {
                 name: "a".to_owned(),
                 holders: 0
@@ -570,7 +657,7 @@ mod tests {
         assert!(!stop.is_cancelled());
         drop(call);
         assert!(stop.is_cancelled());
-        assert_eq!(pool.draining(&after), []);
+        assert_eq!(pool.draining(&[after]), []);
     }
 
     #[tokio::test]
@@ -614,5 +701,47 @@ mod tests {
 
         let stopped = |name| before.get(name).unwrap().lease().stop.is_cancelled();
         assert_eq!((stopped("a"), stopped("b")), (true, false));
+    }
+
+    fn with_scope(scope: Scope, mode: Mode) -> Config {
+        let mut config = config(&[("a", "1"), ("b", "1")]);
+        config.tool_access.mode = mode;
+        let a = ServerName::new("a").unwrap();
+        config.servers.get_mut(&a).unwrap().scope = scope;
+        config
+    }
+
+    #[tokio::test]
+    async fn a_server_of_a_tenant_serves_that_tenant_alone_and_outlives_reloads() {
+        let (pool, none) = (pool(), Servers::default());
+        let config = with_scope(Scope::Tenant, Mode::FrontDoor);
+        let (shared, _) = pool.reconcile(&config, &none);
+        let (of_s, of_t) = (
+            pool.for_tenant(&config, &shared, "s", &none),
+            pool.for_tenant(&config, &shared, "t", &none),
+        );
+        let (after, _) = pool.reconcile(&config, &shared);
+        let after_s = pool.for_tenant(&config, &after, "s", &of_s);
+
+        let same =
+            |one: &Servers, other: &Servers, name| one.has(name, other.get(name).unwrap().lease());
+        assert!(!same(&of_s, &of_t, "a") && !same(&of_s, &shared, "a"));
+        assert!(same(&of_s, &of_t, "b") && same(&of_s, &shared, "b"));
+        assert!(same(&of_s, &after_s, "a"));
+        assert!(shared.get("a").unwrap().definition().lazy);
+        assert!(!of_s.get("a").unwrap().definition().lazy);
+        let current = [after, after_s, of_t];
+        assert_eq!(pool.draining(&current), []);
+    }
+
+    #[tokio::test]
+    async fn a_shared_server_is_one_for_all_tenants() {
+        let (pool, none) = (pool(), Servers::default());
+        let config = with_scope(Scope::Shared, Mode::FrontDoor);
+        let (shared, _) = pool.reconcile(&config, &none);
+        let of_s = pool.for_tenant(&config, &shared, "s", &none);
+
+        assert!(shared.has("a", of_s.get("a").unwrap().lease()));
+        assert!(!shared.get("a").unwrap().definition().lazy);
     }
 }

@@ -3,6 +3,7 @@
 mod check;
 mod client_config;
 mod configuration;
+mod keys;
 mod serve;
 mod servers;
 mod status;
@@ -43,6 +44,7 @@ pub(crate) fn run(
         Command::Generations(command) => {
             run_to_the_end(configuration::generations(&place, command))
         }
+        Command::Keys(command) => run_to_the_end(keys::run(&place, command, &host)),
         Command::Schema => Ok(configuration::schema()),
         Command::Warm(args) => run_to_the_end(warm::run(&place, args, host)),
         Command::DemoServer => run_to_the_end(async {

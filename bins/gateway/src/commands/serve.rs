@@ -149,6 +149,7 @@ impl Start<'_> {
             ),
             BootError::Refused(_) => Failure::new(Exit::Config, code, error),
             BootError::History(_)
+            | BootError::Keys(_)
             | BootError::Commit(_)
             | BootError::Sessions(_)
             | BootError::Restore { .. } => {
@@ -193,7 +194,7 @@ async fn serve_stdio(
     signals: Signals,
 ) -> Result<ExitCode, Failure> {
     let dir = start.place.state_dir()?;
-    let own: Mutex<Option<(Gateway, StateDir)>> = Mutex::new(None);
+    let own: Mutex<Option<(Box<Gateway>, StateDir)>> = Mutex::new(None);
     let reload = Arc::new(OnceLock::new());
     let (stop, abort) = signals.watch(Arc::clone(&reload));
     let serving = CancellationToken::new();
@@ -254,7 +255,7 @@ enum Found {
     /// A gateway that runs already.
     Running(Backend),
     /// This process became the gateway.
-    Own(Gateway, StateDir, Backend),
+    Own(Box<Gateway>, StateDir, Backend),
 }
 
 async fn find_gateway(
@@ -306,7 +307,11 @@ async fn become_gateway(
         gateway.serve_in_background(listener, stop.clone());
     }
     let (reader, writer) = tokio::io::split(ours);
-    Ok(Found::Own(gateway, claimed, Backend::new(reader, writer)))
+    Ok(Found::Own(
+        Box::new(gateway),
+        claimed,
+        Backend::new(reader, writer),
+    ))
 }
 
 /// Makes the gateway the one that others find on its state directory.

@@ -36,6 +36,23 @@ fn a_key_is_taken_until_it_expires_or_is_revoked() {
 }
 
 #[test]
+fn a_key_that_is_added_or_revoked_is_so_at_once_for_all_who_share_the_ring() {
+    let (ring, key, other) = (ring(), ApiKey::new(&[7; 32]), ApiKey::new(&[8; 32]));
+    let shared = ring.clone();
+
+    ring.add(&stored(&ring, &key, None, false));
+    assert!(shared.verify(key.expose(), 0).is_ok());
+    ring.add(&StoredKey {
+        id: "k2".to_owned(),
+        ..stored(&ring, &other, None, false)
+    });
+    ring.revoke("k1");
+
+    assert_eq!(shared.verify(key.expose(), 0), Err(KeyFault::Revoked));
+    assert!(shared.verify(other.expose(), 0).is_ok());
+}
+
+#[test]
 fn a_hash_is_of_no_use_under_another_host_key() {
     let (ours, key) = (ring(), ApiKey::new(&[7; 32]));
     let theirs = KeyRing::new(KeyHasher::new(&[2; 32]));

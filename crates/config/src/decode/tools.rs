@@ -52,6 +52,13 @@ fn rules(field: &Field<'_>) -> ToolRules {
 fn globs(field: Field<'_>) -> Vec<String> {
     list(field, "a list of globs", |item| {
         let glob = item.label("a glob")?;
+        if glob.contains(['[', ']', '{', '}', '\\']) {
+            item.error(
+                "config.unknown_value",
+                "expected a name in which `*` is any text and `?` any character: there are no other wildcards",
+            );
+            return None;
+        }
         if glob.is_empty() {
             item.error("config.empty_value", "is empty");
             return None;

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use genlock_mcp::{Notification, Outcome, RawJson, RawObject, error::escape_text};
 use genlock_policy::{Denied, Gates};
-use genlock_servers::{Server, ServerError, Servers};
+use genlock_servers::{Server, ServerError};
 use serde::Serialize;
 use tokio::{
     sync::mpsc,
@@ -79,8 +79,7 @@ impl Batch {
     pub(crate) fn parse(id: &str, arguments: &RawObject, world: &World) -> Result<Self, RawObject> {
         let mut reader = Reader {
             findings: Vec::new(),
-            servers: &world.servers,
-            gates: &world.gates,
+            world,
         };
         let batch = reader.batch(id, arguments);
         if reader.findings.is_empty() {
@@ -316,8 +315,7 @@ fn millis(since: Instant) -> u64 {
 
 struct Reader<'a> {
     findings: Vec<ValidationError>,
-    servers: &'a Servers,
-    gates: &'a Arc<Gates>,
+    world: &'a World,
 }
 
 impl Reader<'_> {
@@ -370,7 +368,7 @@ impl Reader<'_> {
         Batch {
             id: id.to_owned(),
             calls,
-            gates: Arc::clone(self.gates),
+            gates: Arc::clone(&self.world.gates),
             concurrency: concurrency.map_or(CONCURRENCY.0, |n| n as usize),
             timeout: timeout.unwrap_or(TIMEOUT.0),
             fail_fast,
@@ -399,10 +397,11 @@ impl Reader<'_> {
         }
         let server = self.server(at, &call);
         if let (Some(server), Some(tool)) = (&server, &tool)
-            && server.is_listed()
-            && server
-                .tools()
-                .is_some_and(|tools| tools.get(tool).is_none())
+            && (!self.world.shows(server.name(), tool)
+                || server.is_listed()
+                    && server
+                        .tools()
+                        .is_some_and(|tools| tools.get(tool).is_none()))
         {
             let message = format!(
                 "server `{}` has no tool `{}`",
@@ -426,6 +425,7 @@ impl Reader<'_> {
             return None;
         };
         let server = self
+            .world
             .servers
             .get(&name)
             .filter(|server| server.definition().enabled)

@@ -1,5 +1,6 @@
 //! `genlock_status` and `genlock_reload`: what the host of the front does.
 
+use genlock_access::{Decision, Permission, Visitor};
 use genlock_mcp::{RawJson, RawObject, RpcError, error::escape_text};
 
 use super::structured;
@@ -9,8 +10,15 @@ use crate::front::Front;
 ///
 /// # Errors
 /// Where an argument is given.
-pub(crate) async fn status(front: &Front, arguments: &RawObject) -> Result<RawObject, RpcError> {
+pub(crate) async fn status(
+    front: &Front,
+    visitor: &Visitor,
+    arguments: &RawObject,
+) -> Result<RawObject, RpcError> {
     takes_none(arguments)?;
+    if let Some(refused) = missing(front, visitor, Permission::Read) {
+        return Ok(refused);
+    }
     Ok(match front.desk() {
         Some(desk) => structured(&RawJson::encode(&desk.status().await), false),
         None => starting(),
@@ -21,8 +29,15 @@ pub(crate) async fn status(front: &Front, arguments: &RawObject) -> Result<RawOb
 ///
 /// # Errors
 /// Where an argument is given.
-pub(crate) async fn reload(front: &Front, arguments: &RawObject) -> Result<RawObject, RpcError> {
+pub(crate) async fn reload(
+    front: &Front,
+    visitor: &Visitor,
+    arguments: &RawObject,
+) -> Result<RawObject, RpcError> {
     takes_none(arguments)?;
+    if let Some(refused) = missing(front, visitor, Permission::Reload) {
+        return Ok(refused);
+    }
     Ok(match front.desk() {
         Some(desk) => match desk.reload().await {
             Ok(done) => structured(&RawJson::encode(&done), false),
@@ -30,6 +45,20 @@ pub(crate) async fn reload(front: &Front, arguments: &RawObject) -> Result<RawOb
         },
         None => starting(),
     })
+}
+
+/// Returns the refusal of a caller that lacks a permission.
+fn missing(front: &Front, visitor: &Visitor, permission: Permission) -> Option<RawObject> {
+    match front.may(visitor, permission) {
+        Decision::Allowed => None,
+        Decision::Missing(permission) => {
+            let message = format!("this needs the permission `{permission}`");
+            let error = serde_json::json!({
+                "reason": "permission_denied", "message": message, "permission": permission.name(),
+            });
+            Some(structured(&RawJson::encode(&error), true))
+        }
+    }
 }
 
 fn takes_none(arguments: &RawObject) -> Result<(), RpcError> {

@@ -1,4 +1,5 @@
-//! What a gateway does for the meta tools of its front: the methods of the same meaning.
+//! What a gateway does for the meta tools of its front: the methods of the same meaning. Whether the caller may is for the front
+//! to decide.
 
 use std::pin::Pin;
 
@@ -21,7 +22,7 @@ impl Desk for Methods {
             params: confirm.collect::<RawObject>(),
         };
         Box::pin(async move {
-            let done = self.call(Peer::Local, &request).await;
+            let done = self.call(&Peer::Owner, &request).await;
             done.map_err(|error| {
                 let error: Value =
                     serde_json::from_slice(error.to_raw().as_bytes()).unwrap_or_default();

@@ -62,7 +62,7 @@ struct DiffParams {
 /// Answers a method of configuration.
 pub(super) async fn answer(
     reloader: &Reloader,
-    peer: Peer,
+    peer: &Peer,
     method: &str,
     params: &RawObject,
 ) -> Result<Value, RpcError> {
@@ -135,7 +135,7 @@ impl RollbackParams {
 }
 
 impl ReloadParams {
-    fn request(self, cause: Cause, peer: Peer) -> Result<ReloadRequest, RpcError> {
+    fn request(self, cause: Cause, peer: &Peer) -> Result<ReloadRequest, RpcError> {
         let mut request = ReloadRequest::new(cause, peer.actor());
         request.dry_run = self.dry_run;
         request.confirm_mass_removal = self.confirm_mass_removal;

@@ -1,21 +1,22 @@
 //! The control methods over HTTP: `POST /api/rpc`, and sessions and turns to look at.
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     body::Bytes,
     extract::{Path, State},
     http::StatusCode,
     response::{IntoResponse, Response as HttpResponse},
     routing::{get, post},
 };
+use genlock_access::Visitor;
 use genlock_mcp::{Message, RawJson, RawObject, Request, Response, RpcError};
 use serde_json::{Value, json};
 
-use super::{Methods, Peer};
+use super::Methods;
 use crate::status::failure;
 
 impl Methods {
-    /// Returns the routes. Who comes in here is a local caller.
+    /// Returns the routes.
     pub(crate) fn routes(self) -> Router {
         Router::new()
             .route("/api/rpc", post(rpc))
@@ -26,9 +27,13 @@ impl Methods {
     }
 }
 
-async fn rpc(State(methods): State<Methods>, body: Bytes) -> HttpResponse {
+async fn rpc(
+    State(methods): State<Methods>,
+    Extension(visitor): Extension<Visitor>,
+    body: Bytes,
+) -> HttpResponse {
     let response = match Message::parse(body) {
-        Ok(Message::Request(request)) => methods.answer(Peer::Local, request).await,
+        Ok(Message::Request(request)) => methods.answer(&visitor.into(), request).await,
         Ok(Message::Notification(_) | Message::Response(_)) => {
             let error = RpcError::invalid_params("a request with an `id` is required");
             Response::error(RawJson::NULL, &error)
@@ -42,20 +47,35 @@ async fn rpc(State(methods): State<Methods>, body: Bytes) -> HttpResponse {
     ([("content-type", "application/json")], body).into_response()
 }
 
-async fn sessions(State(methods): State<Methods>) -> HttpResponse {
-    look(&methods, "session.list", &[]).await
+async fn sessions(
+    Extension(visitor): Extension<Visitor>,
+    State(methods): State<Methods>,
+) -> HttpResponse {
+    look((&methods, visitor), "session.list", &[]).await
 }
 
-async fn session(State(methods): State<Methods>, Path(id): Path<String>) -> HttpResponse {
-    look(&methods, "session.get", &[("session_id", &id)]).await
+async fn session(
+    Extension(visitor): Extension<Visitor>,
+    State(methods): State<Methods>,
+    Path(id): Path<String>,
+) -> HttpResponse {
+    look((&methods, visitor), "session.get", &[("session_id", &id)]).await
 }
 
-async fn turn(State(methods): State<Methods>, Path(id): Path<String>) -> HttpResponse {
-    look(&methods, "turn.receipt", &[("turn_id", &id)]).await
+async fn turn(
+    Extension(visitor): Extension<Visitor>,
+    State(methods): State<Methods>,
+    Path(id): Path<String>,
+) -> HttpResponse {
+    look((&methods, visitor), "turn.receipt", &[("turn_id", &id)]).await
 }
 
 /// Answers a route by the method that it stands for, so that both say the same.
-async fn look(methods: &Methods, method: &str, params: &[(&str, &str)]) -> HttpResponse {
+async fn look(
+    (methods, visitor): (&Methods, Visitor),
+    method: &str,
+    params: &[(&str, &str)],
+) -> HttpResponse {
     let params = params
         .iter()
         .map(|(name, value)| (*name, RawJson::string(value)));
@@ -64,7 +84,7 @@ async fn look(methods: &Methods, method: &str, params: &[(&str, &str)]) -> HttpR
         method: method.to_owned(),
         params: params.collect::<RawObject>(),
     };
-    match methods.call(Peer::Local, &request).await {
+    match methods.call(&visitor.into(), &request).await {
         Ok(value) => Json(value).into_response(),
         Err(error) => refused(&error),
     }

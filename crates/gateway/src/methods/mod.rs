@@ -3,6 +3,7 @@
 mod desk;
 mod generations;
 mod http;
+mod keys;
 mod params;
 mod reload_mcp;
 mod servers;
@@ -11,13 +12,17 @@ mod turns;
 
 use std::sync::{Arc, OnceLock};
 
+use genlock_access::{Decision, Permission, Principal, Visitor};
 use genlock_authority::{Authority, Caller};
+use genlock_front::Front;
 use genlock_mcp::{RawJson, Request, Response, RpcError, error::code};
 use genlock_policy::Actor;
 use serde_json::{Value, json};
 
 use self::sessions::Access;
-use crate::{pinned_doors::PinnedDoors, reload::Reloader, status::Status};
+use crate::{keys::KeyStore, pinned_doors::PinnedDoors, reload::Reloader, status::Status};
+
+pub(crate) use keys::answer_keys;
 
 /// What the methods work on.
 #[derive(Clone)]
@@ -29,30 +34,23 @@ pub(crate) struct Methods {
     pub(crate) doors: Option<PinnedDoors>,
     /// Where HTTP is served, once it is.
     pub(crate) url: Arc<OnceLock<String>>,
+    /// None where the host commits no generations.
+    pub(crate) keys: Option<KeyStore>,
 }
 
 /// Who is at the other end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// The owner of the state directory, over the control socket: may do everything.
     Owner,
     /// Whoever may come in at the HTTP door while there is no authentication: may look, and ask for a reload.
     Local,
-}
-
-/// What a method needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Permission {
-    /// To look at what is shown redacted.
-    Read,
-    /// To bring the file into force.
-    Reload,
-    /// To work on sessions, servers and generations.
-    Operate,
+    /// Somebody who has said who they are: may do what their roles grant.
+    Principal(Arc<Principal>),
 }
 
 /// The methods and what each needs. What is not here does not exist.
-const METHODS: [(&str, Permission); 25] = [
+const METHODS: [(&str, Permission); 28] = [
     ("status", Permission::Read),
     ("server.list", Permission::Read),
     ("server.get", Permission::Read),
@@ -78,30 +76,53 @@ const METHODS: [(&str, Permission); 25] = [
     ("turn.interrupt", Permission::Operate),
     ("turn.resolve_unknown", Permission::Operate),
     ("reload.mcp", Permission::Reload),
+    ("key.create", Permission::Keys),
+    ("key.list", Permission::Keys),
+    ("key.revoke", Permission::Keys),
 ];
+
+/// Returns what a method needs; `None` where there is no such method.
+pub(crate) fn permission(method: &str) -> Option<Permission> {
+    let known = METHODS.iter().find(|(name, _)| *name == method);
+    known.map(|(_, permission)| *permission)
+}
 
 // === impl Peer ===
 
 impl Peer {
     /// Returns who asks, as it is stored and logged.
-    pub(crate) fn actor(self) -> Actor {
+    pub(crate) fn actor(&self) -> Actor {
         match self {
             Self::Owner => Actor::new(format!("uid:{}", rustix::process::geteuid().as_raw())),
             Self::Local => Actor::new("local:http"),
+            Self::Principal(principal) => Actor::new(format!("key:{}", principal.subject)),
         }
     }
 
-    fn caller(self) -> Caller {
+    fn caller(&self) -> Caller {
         Caller {
             actor: self.actor(),
             operator: true,
         }
     }
 
-    fn may(self, permission: Permission) -> bool {
-        match (self, permission) {
-            (Self::Owner, _) | (Self::Local, Permission::Read | Permission::Reload) => true,
-            (Self::Local, Permission::Operate) => false,
+    /// Decides whether a peer may do something.
+    fn may(&self, front: &Front, permission: Permission) -> Decision {
+        match self {
+            Self::Owner => Decision::Allowed,
+            Self::Local => front.may(&Visitor::Local, permission),
+            Self::Principal(principal) => {
+                front.may(&Visitor::Known(Arc::clone(principal)), permission)
+            }
+        }
+    }
+}
+
+impl From<Visitor> for Peer {
+    fn from(visitor: Visitor) -> Self {
+        match visitor {
+            Visitor::Local => Self::Local,
+            Visitor::Known(principal) => Self::Principal(principal),
         }
     }
 }
@@ -110,26 +131,30 @@ impl Peer {
 
 impl Methods {
     /// Answers a request.
-    pub(crate) async fn answer(&self, peer: Peer, request: Request) -> Response {
+    pub(crate) async fn answer(&self, peer: &Peer, request: Request) -> Response {
         match self.call(peer, &request).await {
             Ok(value) => Response::result(request.id, RawJson::encode(&value)),
             Err(error) => Response::error(request.id, &error),
         }
     }
 
-    async fn call(&self, peer: Peer, request: &Request) -> Result<Value, RpcError> {
+    async fn call(&self, peer: &Peer, request: &Request) -> Result<Value, RpcError> {
         let (method, params) = (request.method.as_str(), &request.params);
-        let known = METHODS.iter().find(|(name, _)| *name == method);
-        let (_, permission) = known.ok_or_else(|| RpcError::method_not_found(method))?;
-        if !peer.may(*permission) {
-            let detail = "only over the control socket while there is no authentication";
-            return Err(refusal("permission_denied", detail));
+        let permission = permission(method).ok_or_else(|| RpcError::method_not_found(method))?;
+        if let Decision::Missing(missing) = peer.may(&self.status.front, permission) {
+            return Err(denied(peer, missing));
+        }
+        if let Peer::Principal(principal) = peer {
+            confined(principal, method)?;
         }
         if method == "status" {
             return Ok(self.status.gateway().await);
         }
         if method.starts_with("server.") {
             return servers::answer(&self.status, method, params).await;
+        }
+        if method.starts_with("key.") {
+            return keys::answer(self.keys()?, peer, method, params).await;
         }
         let reloader = self.reloader()?;
         if method.starts_with("generation.") || method == "config.reload" {
@@ -154,10 +179,42 @@ impl Methods {
         self.status.reloader.as_ref().ok_or_else(missing)
     }
 
+    fn keys(&self) -> Result<&KeyStore, RpcError> {
+        let missing = || refusal("not_found", "this gateway stores no keys");
+        self.keys.as_ref().ok_or_else(missing)
+    }
+
     fn authority(&self) -> Result<&Authority, RpcError> {
         let missing = || refusal("not_found", "this gateway has no sessions");
         self.authority.as_ref().ok_or_else(missing)
     }
+}
+
+/// Makes the refusal of what somebody has no permission for.
+fn denied(peer: &Peer, missing: Permission) -> RpcError {
+    let detail = match peer {
+        Peer::Owner | Peer::Principal(_) => format!("this needs the permission `{missing}`"),
+        Peer::Local => "only over the control socket while there is no authentication".to_owned(),
+    };
+    refusal("permission_denied", &detail)
+}
+
+/// Refuses what would let a principal out of what it is confined to.
+fn confined(principal: &Principal, method: &str) -> Result<(), RpcError> {
+    let deny = |detail| Err(refusal("permission_denied", detail));
+    let runs = permission(method) == Some(Permission::Operate)
+        && ["session.", "turn.", "prompt."]
+            .iter()
+            .any(|kind| method.starts_with(kind));
+    if runs && principal.tenant.is_some() {
+        return deny("sessions are not confined to a tenant, so that a principal of one has none");
+    }
+    if method == "session.create" {
+        return deny(
+            "over HTTP a session needs `session_roots`, which this version does not act upon: use the control socket",
+        );
+    }
+    Ok(())
 }
 
 /// Makes the refusal of a control method: its reason is the message, the detail is in the data.
@@ -180,19 +237,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_local_caller_looks_and_reloads_and_does_nothing_else() {
-        let allowed: Vec<&str> = METHODS
-            .iter()
-            .filter(|(_, permission)| Peer::Local.may(*permission))
-            .map(|(name, _)| *name)
-            .collect();
+    fn each_method_needs_what_the_table_says() {
+        let needing = |wanted: Permission| -> Vec<&str> {
+            let rows = METHODS.iter().filter(|(_, needed)| *needed == wanted);
+            rows.map(|(name, _)| *name).collect()
+        };
 
-        let expected = [
+        let read = [
             "status",
             "server.list",
             "server.get",
             "server.logs",
-            "config.reload",
             "generation.list",
             "generation.get",
             "generation.diff",
@@ -200,13 +255,33 @@ mod tests {
             "session.list",
             "turn.receipt",
             "turn.wait",
-            "reload.mcp",
         ];
-        assert_eq!(allowed, expected);
-        assert!(
-            METHODS
-                .iter()
-                .all(|(_, permission)| Peer::Owner.may(*permission))
-        );
+        assert_eq!(needing(Permission::Read), read);
+        assert_eq!(needing(Permission::Reload), ["config.reload", "reload.mcp"]);
+        let keys = ["key.create", "key.list", "key.revoke"];
+        assert_eq!(needing(Permission::Keys), keys);
+        assert_eq!(needing(Permission::Operate).len(), METHODS.len() - 16);
+    }
+
+    #[test]
+    fn a_principal_of_a_tenant_has_no_sessions_and_nobody_makes_one_over_http() {
+        let of_tenant = Principal {
+            tenant: Some("t".to_owned()),
+            ..Principal::anonymous()
+        };
+
+        for (method, free, tenant) in [
+            ("session.create", false, false),
+            ("turn.submit", true, false),
+            ("prompt.submit", true, false),
+            ("session.list", true, true),
+            ("server.restart", true, true),
+        ] {
+            let found = (
+                confined(&Principal::anonymous(), method).is_ok(),
+                confined(&of_tenant, method).is_ok(),
+            );
+            assert_eq!(found, (free, tenant), "{method}");
+        }
     }
 }

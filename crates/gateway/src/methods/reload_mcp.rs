@@ -38,7 +38,7 @@ struct ReloadParams {
 pub(super) async fn answer(
     reloader: &Arc<Reloader>,
     authority: &Authority,
-    peer: Peer,
+    peer: &Peer,
     params: &RawObject,
 ) -> Result<Value, RpcError> {
     let params: ReloadParams = read(params)?;
@@ -46,9 +46,8 @@ pub(super) async fn answer(
         let message = "a reload changes what sessions run with: ask again with `confirm: true`";
         return Ok(json!({"status": "confirm_required", "message": message}));
     }
-    if params.session_id.is_some() && peer != Peer::Owner {
-        let detail =
-            "a session is moved over the control socket only, while there is no authentication";
+    if params.session_id.is_some() && *peer != Peer::Owner {
+        let detail = "a session is moved over the control socket only";
         return Err(refusal("permission_denied", detail));
     }
     let caller = peer.caller();
@@ -191,7 +190,7 @@ fn not_begun(
 }
 
 impl ReloadParams {
-    fn request(&self, peer: Peer) -> ReloadRequest {
+    fn request(&self, peer: &Peer) -> ReloadRequest {
         let mut request = ReloadRequest::new(Cause::ReloadMcp, peer.actor());
         request.dry_run = self.dry_run;
         request.confirm_mass_removal = self.confirm_mass_removal;

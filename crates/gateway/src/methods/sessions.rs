@@ -48,7 +48,7 @@ pub(super) async fn answer(
     reloader: &Arc<Reloader>,
     authority: &Authority,
     access: Access<'_>,
-    peer: Peer,
+    peer: &Peer,
     method: &str,
     params: &RawObject,
 ) -> Result<Value, RpcError> {
@@ -88,7 +88,7 @@ pub(super) async fn answer(
     }
 }
 
-async fn list(authority: &Authority, peer: Peer, params: &RawObject) -> Result<Value, RpcError> {
+async fn list(authority: &Authority, peer: &Peer, params: &RawObject) -> Result<Value, RpcError> {
     let params: ListParams = read(params)?;
     let before = params.before.map(SessionId::new).transpose();
     let before = before.map_err(|error| refusal("invalid_params", &error.to_string()))?;
@@ -104,7 +104,7 @@ async fn list(authority: &Authority, peer: Peer, params: &RawObject) -> Result<V
 async fn resume(
     reloader: &Arc<Reloader>,
     authority: &Authority,
-    peer: Peer,
+    peer: &Peer,
     params: &RawObject,
 ) -> Result<Value, RpcError> {
     let params: SessionParams = read(params)?;

@@ -50,7 +50,7 @@ struct ResolveParams {
 /// Answers a method of turns.
 pub(super) async fn answer(
     authority: &Authority,
-    peer: Peer,
+    peer: &Peer,
     method: &str,
     params: &RawObject,
 ) -> Result<Value, RpcError> {

@@ -1,0 +1,177 @@
+//! `genlock keys`: with the gateway running, by asking it; without, on its state directory.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::anyhow;
+use genlock_gateway::{
+    ClaimError, ControlClient, ControlError, Host, KeysError, OfflineKeys, StateDir,
+};
+use genlock_mcp::{RawJson, RawObject};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::status::failed;
+use crate::{
+    args::{Format, KeysCommand},
+    failure::{Exit, Failure},
+    place::Place,
+    table,
+};
+
+/// How long a gateway may take that is just starting or ending.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+#[derive(Deserialize)]
+struct Key {
+    id: String,
+    key: Option<String>,
+    principal: String,
+    tenant: Option<String>,
+    groups: Vec<String>,
+    expires_at: Option<String>,
+    revoked_at: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    keys: Vec<Key>,
+}
+
+pub(super) async fn run(
+    place: &Place,
+    command: KeysCommand,
+    host: &Host,
+) -> Result<ExitCode, Failure> {
+    let (method, params) = match &command {
+        KeysCommand::Create(args) => (
+            "key.create",
+            json!({
+                "principal": args.principal,
+                "tenant": args.tenant,
+                "groups": args.group,
+                "expires_s": args.expires.map(|expires| expires.as_secs()),
+            }),
+        ),
+        KeysCommand::List => ("key.list", json!({})),
+        KeysCommand::Revoke { id } => ("key.revoke", json!({"id": id})),
+    };
+    let answered = ask(place, host, method, &params).await?;
+    match (place.format, command) {
+        (Format::Json, _) => println!("{answered}"),
+        (Format::Text, KeysCommand::Create(_)) => print!("{}", made(&read(&answered)?)),
+        (Format::Text, KeysCommand::List) => print!("{}", listed(&read::<Listed>(&answered)?.keys)),
+        (Format::Text, KeysCommand::Revoke { id }) => println!("{id} is revoked"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the running gateway, or does itself what that would do: whoever has the state directory's lock writes.
+async fn ask(place: &Place, host: &Host, method: &str, params: &Value) -> Result<Value, Failure> {
+    let dir = place.state_dir()?;
+    let params = RawObject::parse(&RawJson::encode(params)).unwrap_or_default();
+    let until = Instant::now() + PATIENCE;
+    let answered = loop {
+        match StateDir::claim(&dir) {
+            Ok(claimed) => break offline(place, host, claimed, method, &params).await?,
+            Err(ClaimError::Held { .. }) => {}
+            Err(error) => {
+                let code = error.code();
+                return Err(Failure::new(Exit::Unavailable, code, error));
+            }
+        }
+        match ControlClient::connect(&dir).await {
+            Ok(mut control) => break control.call(method, params).await,
+            Err(error) if Instant::now() >= until => break Err(error),
+            // It is just starting, or just ending.
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    };
+    let answered = answered.map_err(refused)?;
+    answered
+        .decode()
+        .map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
+}
+
+async fn offline(
+    place: &Place,
+    host: &Host,
+    claimed: StateDir,
+    method: &str,
+    params: &RawObject,
+) -> Result<Result<RawJson, ControlError>, Failure> {
+    let source = place.source();
+    let keys = OfflineKeys::open(claimed, &source, host).await;
+    let keys = keys.map_err(|error| {
+        let code = error.code();
+        match error {
+            KeysError::Config(error) => {
+                let file = source.file.unwrap_or_default();
+                place.failed(&file, error)
+            }
+            KeysError::History(_) | KeysError::Open { .. } | KeysError::Read(_) => {
+                Failure::new(Exit::Unavailable, code, error)
+            }
+        }
+    })?;
+    let answered = keys.call(method, params).await;
+    keys.close().await;
+    Ok(answered)
+}
+
+fn refused(error: ControlError) -> Failure {
+    let ControlError::Refused { reason, detail, .. } = &error else {
+        return failed(error);
+    };
+    let (exit, code) = match reason.as_deref() {
+        Some("invalid_params") => (Exit::Usage, "keys.invalid"),
+        Some("not_found") => (Exit::Usage, "keys.not_found"),
+        Some(_) | None => (Exit::Unavailable, "keys.refused"),
+    };
+    let detail = detail.as_ref().and_then(RawJson::as_string);
+    match detail {
+        Some(detail) => Failure::new(exit, code, anyhow!("{detail}")),
+        None => Failure::new(exit, code, error),
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, Failure> {
+    T::deserialize(value).map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
+}
+
+fn made(key: &Key) -> String {
+    let rows = [
+        ("id", key.id.as_str()),
+        ("principal", &key.principal),
+        ("tenant", key.tenant.as_deref().unwrap_or("none")),
+        ("groups", &key.groups.join(", ")),
+        ("expires", key.expires_at.as_deref().unwrap_or("never")),
+    ];
+    let mut text = format!("{}\n\n", key.key.as_deref().unwrap_or_default());
+    for (name, value) in rows {
+        text.push_str(&format!("  {name:<9} {value}\n"));
+    }
+    text.push_str("\nKeep it now: it is shown once. It is taken from this moment on.\n");
+    text
+}
+
+fn listed(keys: &[Key]) -> String {
+    let rows: Vec<_> = keys
+        .iter()
+        .map(|key| {
+            let state = match (&key.revoked_at, &key.expires_at) {
+                (Some(at), _) => format!("revoked {at}"),
+                (None, Some(at)) => format!("until {at}"),
+                (None, None) => "good".to_owned(),
+            };
+            vec![
+                key.id.clone(),
+                key.principal.clone(),
+                key.tenant.clone().unwrap_or_else(|| "-".to_owned()),
+                key.groups.join(","),
+                state,
+            ]
+        })
+        .collect();
+    table::layout(&["ID", "PRINCIPAL", "TENANT", "GROUPS", "STATE"], &rows)
+}

@@ -1,0 +1,298 @@
+//! [`KeyStore`]: the API keys of one profile, on disk and in the ring that verifies them.
+//!
+//! They are in the profile's own store, or, where `auth.storage` names a file, in a store of the same kind there: rows, seals
+//! and fences are the same in both.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use genlock_access::{ApiKey, KeyHash, KeyRing, Principal, StoredKey};
+use genlock_config::{Auth, LoadError, ProfileId, StorageDriver};
+use genlock_mcp::{Outcome, RawJson, RawObject};
+use genlock_policy::Actor;
+use genlock_store::{
+    Epoch, Fault, KeyRecord, Location, NewKey, OpenError, Options, Store, WriteFault, open,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    control::{ControlError, outcome},
+    gateway::Host,
+    history::{History, HistoryError},
+    methods,
+    reload::{timestamp, unix_ms},
+    source::ConfigSource,
+    state_dir::StateDir,
+};
+
+/// The file of keys below the state directory, where `auth.storage` names a driver and no path.
+const FILE: &str = "auth.db";
+
+/// The API keys of one profile. A clone shares them.
+#[derive(Clone)]
+pub(crate) struct KeyStore {
+    store: Arc<dyn Store>,
+    /// Whether the store holds keys alone, and nobody else closes it.
+    own: bool,
+    profile: ProfileId,
+    epoch: Epoch,
+    ring: KeyRing,
+    host: Host,
+}
+
+/// Why the keys cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// The config that says where they are is not valid.
+    #[error("the config is not valid")]
+    Config(#[source] LoadError),
+    /// The profile's store cannot be opened.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The store of keys cannot be opened.
+    #[error("open the store of keys {path}")]
+    Open {
+        /// The file.
+        path: Utf8PathBuf,
+        /// Why.
+        source: OpenError,
+    },
+    /// The store of keys cannot be read.
+    #[error("read the keys")]
+    Read(#[from] Fault),
+}
+
+/// A key to make.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyRequest {
+    pub(crate) principal: String,
+    pub(crate) tenant: Option<String>,
+    pub(crate) groups: BTreeSet<String>,
+    pub(crate) lasts: Option<Duration>,
+}
+
+/// The keys of a state directory that no gateway runs on.
+pub struct OfflineKeys {
+    keys: KeyStore,
+    history: History,
+    // Held as long as the keys are worked on.
+    _claimed: StateDir,
+}
+
+// === impl KeysError ===
+
+impl KeysError {
+    /// Returns the stable code of the error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Config(error) => error.code(),
+            Self::History(error) => error.code(),
+            Self::Open { source, .. } => source.code(),
+            Self::Read(fault) => fault.code(),
+        }
+    }
+}
+
+// === impl KeyStore ===
+
+impl KeyStore {
+    /// Opens the keys of the profile of a history, as `auth` says where they are, and takes them into the ring.
+    pub(crate) async fn open(
+        history: &History,
+        state_dir: &Utf8Path,
+        auth: &Auth,
+        host: &Host,
+    ) -> Result<Self, KeysError> {
+        let (store, profile, epoch) = history.authority();
+        let mut keys = Self {
+            store,
+            own: false,
+            profile,
+            epoch,
+            ring: KeyRing::new(history.key_hasher()),
+            host: host.clone(),
+        };
+        if let Some(path) = file(state_dir, auth) {
+            let opened = open(&Location::sqlite(&path), &Options::default()).await;
+            keys.store = opened.map_err(|source| KeysError::Open { path, source })?;
+            keys.own = true;
+            keys.epoch = keys.store.take_epoch(&keys.profile).await?;
+        }
+        let records = keys.store.keys(&keys.profile).await?;
+        keys.ring.replace(records.iter().map(stored));
+        Ok(keys)
+    }
+
+    pub(crate) fn ring(&self) -> &KeyRing {
+        &self.ring
+    }
+
+    /// Makes a key. It is taken from the moment this returns; what is returned shows it for the only time.
+    pub(crate) async fn create(
+        &self,
+        request: KeyRequest,
+        actor: Actor,
+    ) -> Result<Value, WriteFault> {
+        let mut random = [0; 32];
+        let bytes = self.host.random().into_iter().chain(self.host.random());
+        random
+            .iter_mut()
+            .zip(bytes)
+            .for_each(|(to, from)| *to = from);
+        let key = ApiKey::new(&random);
+        let now = unix_ms(self.host.now());
+        let lasts = request
+            .lasts
+            .map(|lasts| i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX));
+        let new = NewKey {
+            profile: self.profile.clone(),
+            id: self.new_id(),
+            hash: *self.ring.hasher().hash(&key).as_bytes(),
+            principal: request.principal,
+            tenant: request.tenant,
+            groups: request.groups,
+            actor,
+            at_ms: now,
+            expires_ms: lasts.map(|lasts| now.saturating_add(lasts)),
+        };
+        let record = self.store.add_key(self.epoch, new).await?;
+        self.ring.add(&stored(&record));
+        tracing::info!(
+            id = record.made.id,
+            principal = record.made.principal,
+            by = record.made.actor.as_str(),
+            "API key made"
+        );
+        let mut shown = shown(&record);
+        shown["key"] = json!(key.expose());
+        Ok(shown)
+    }
+
+    /// Returns all keys, without what is secret of them.
+    pub(crate) async fn list(&self) -> Result<Value, Fault> {
+        let records = self.store.keys(&self.profile).await?;
+        let keys: Vec<Value> = records.iter().map(shown).collect();
+        Ok(json!({ "keys": keys }))
+    }
+
+    /// Revokes a key; `None` where there is none. It is not taken from the moment this is asked for, also where the disk
+    /// fails.
+    pub(crate) async fn revoke(
+        &self,
+        id: &str,
+        actor: &Actor,
+    ) -> Result<Option<Value>, WriteFault> {
+        self.ring.revoke(id);
+        let now = unix_ms(self.host.now());
+        let revoked = self.store.revoke_key(self.epoch, &self.profile, id, now);
+        let revoked = revoked.await?;
+        if revoked.is_some() {
+            tracing::info!(id, by = actor.as_str(), "API key revoked");
+        }
+        Ok(revoked.as_ref().map(shown))
+    }
+
+    fn new_id(&self) -> String {
+        let random = self.host.random();
+        let hex: String = random
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        format!("key_{hex}")
+    }
+
+    /// Closes the store, where it is one of keys alone.
+    pub(crate) async fn close(&self) {
+        if self.own
+            && let Err(error) = self.store.close().await
+        {
+            tracing::warn!(%error, "close the store of keys");
+        }
+    }
+}
+
+/// Returns the file that keys are stored in apart; `None` where they are in the profile's own store.
+fn file(state_dir: &Utf8Path, auth: &Auth) -> Option<Utf8PathBuf> {
+    let storage = auth.storage.as_ref()?;
+    match (storage.driver, &storage.path) {
+        (StorageDriver::Sqlite, path) => Some(state_dir.join(path.as_deref().unwrap_or(FILE))),
+        (StorageDriver::Store | StorageDriver::Memory, _) => None,
+    }
+}
+
+fn stored(record: &KeyRecord) -> StoredKey {
+    let made = &record.made;
+    StoredKey {
+        id: made.id.clone(),
+        hash: KeyHash::from_bytes(made.hash),
+        principal: Arc::new(Principal {
+            subject: made.principal.clone(),
+            tenant: made.tenant.clone(),
+            groups: made.groups.clone(),
+            capabilities: None,
+        }),
+        expires_ms: made.expires_ms,
+        revoked: record.revoked_ms.is_some(),
+    }
+}
+
+fn shown(record: &KeyRecord) -> Value {
+    let made = &record.made;
+    json!({
+        "id": made.id,
+        "principal": made.principal,
+        "tenant": made.tenant,
+        "groups": made.groups,
+        "created_at": timestamp(made.at_ms),
+        "expires_at": made.expires_ms.map(timestamp),
+        "revoked_at": record.revoked_ms.map(timestamp),
+    })
+}
+
+// === impl OfflineKeys ===
+
+impl OfflineKeys {
+    /// Opens the keys of a claimed state directory, where its config says that they are.
+    ///
+    /// # Errors
+    /// Where the config is not valid, or a store cannot be opened.
+    pub async fn open(
+        claimed: StateDir,
+        source: &ConfigSource,
+        host: &Host,
+    ) -> Result<Self, KeysError> {
+        let config = source.load().map_err(KeysError::Config)?.config;
+        let path = claimed.path().to_owned();
+        let history = History::open(&path, config.profile.clone(), || host.random()).await?;
+        let keys = KeyStore::open(&history, &path, &config.auth, host).await?;
+        Ok(Self {
+            keys,
+            history,
+            _claimed: claimed,
+        })
+    }
+
+    /// Answers `key.create`, `key.list` or `key.revoke`, as a running gateway does.
+    ///
+    /// # Errors
+    /// Where it is refused.
+    pub async fn call(&self, method: &str, params: &RawObject) -> Result<RawJson, ControlError> {
+        let answered = methods::answer_keys(&self.keys, method, params).await;
+        answered
+            .map(|value| RawJson::encode(&value))
+            .or_else(|error| outcome(method, Outcome::Error(error.to_raw())))
+    }
+
+    /// Closes the stores.
+    pub async fn close(self) {
+        self.keys.close().await;
+        self.history.close().await;
+    }
+}
+
+impl std::fmt::Debug for OfflineKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OfflineKeys").finish_non_exhaustive()
+    }
+}

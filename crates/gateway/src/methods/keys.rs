@@ -1,0 +1,126 @@
+//! The control methods of API keys: `key.create`, `key.list` and `key.revoke`.
+
+use std::time::Duration;
+
+use genlock_mcp::{RawObject, RpcError, error::code};
+use genlock_policy::Actor;
+use genlock_store::{Fault, WriteFault};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Peer, params::read, refusal};
+use crate::keys::{KeyRequest, KeyStore};
+
+/// The longest name of a principal, a tenant or a group, in bytes.
+const LONGEST: usize = 256;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CreateParams {
+    principal: String,
+    tenant: Option<String>,
+    #[serde(default)]
+    groups: Vec<String>,
+    expires_s: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListParams {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RevokeParams {
+    id: String,
+}
+
+/// Answers a method of keys for the owner of the state directory.
+pub(crate) async fn answer_keys(
+    keys: &KeyStore,
+    method: &str,
+    params: &RawObject,
+) -> Result<Value, RpcError> {
+    answer(keys, &Peer::Owner, method, params).await
+}
+
+/// Answers a method of keys.
+pub(super) async fn answer(
+    keys: &KeyStore,
+    peer: &Peer,
+    method: &str,
+    params: &RawObject,
+) -> Result<Value, RpcError> {
+    match method {
+        "key.create" => {
+            let request = read::<CreateParams>(params)?.request()?;
+            let made = keys.create(request, peer.actor()).await;
+            made.map_err(|error| not_written(&error))
+        }
+        "key.list" => {
+            let ListParams {} = read(params)?;
+            keys.list().await.map_err(|fault| failed(&fault))
+        }
+        "key.revoke" => {
+            let RevokeParams { id } = read(params)?;
+            let actor: Actor = peer.actor();
+            let revoked = keys.revoke(&id, &actor).await;
+            let revoked = revoked.map_err(|error| not_written(&error))?;
+            revoked.ok_or_else(|| refusal("not_found", "there is no key with this id"))
+        }
+        method => Err(RpcError::method_not_found(method)),
+    }
+}
+
+impl CreateParams {
+    fn request(self) -> Result<KeyRequest, RpcError> {
+        let invalid = |what: &str| refusal("invalid_params", what);
+        if !is_name(&self.principal) || self.principal == "anonymous" {
+            let what = "`principal` is a name without spaces, such as `svc:a`; `anonymous` and `group:…` are taken";
+            return Err(invalid(what));
+        }
+        if !self.tenant.as_deref().is_none_or(is_name) {
+            return Err(invalid(
+                "`tenant` is a name without spaces, such as `tenant:a`",
+            ));
+        }
+        if !self.groups.iter().all(|group| is_name(group)) {
+            return Err(invalid(
+                "a group is a name without spaces and without `group:`",
+            ));
+        }
+        if self.expires_s == Some(0) {
+            return Err(invalid(
+                "`expires_s` is a number of seconds from now on, 1 or more",
+            ));
+        }
+        Ok(KeyRequest {
+            principal: self.principal,
+            tenant: self.tenant,
+            groups: self.groups.into_iter().collect(),
+            lasts: self.expires_s.map(Duration::from_secs),
+        })
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let clear = |c: char| !c.is_whitespace() && !c.is_control();
+    (1..=LONGEST).contains(&text.len()) && text.chars().all(clear) && !text.starts_with("group:")
+}
+
+fn not_written(error: &WriteFault) -> RpcError {
+    match error {
+        WriteFault::Fault(fault) => failed(fault),
+        WriteFault::StaleEpoch { .. } | WriteFault::InDoubt { .. } => {
+            unavailable(&error.to_string())
+        }
+    }
+}
+
+fn failed(fault: &Fault) -> RpcError {
+    unavailable(&fault.to_string())
+}
+
+fn unavailable(detail: &str) -> RpcError {
+    let reason = "storage_unavailable";
+    RpcError::new(code::STORAGE, reason).with_data(&json!({"reason": reason, "detail": detail}))
+}

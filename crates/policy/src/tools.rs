@@ -1,0 +1,145 @@
+//! Which tools of a server there are, and for whom: pure matching of globs.
+
+use std::collections::BTreeMap;
+
+use genlock_config::{ServerDefinition, ToolRules};
+
+/// The rules of one server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ServerTools {
+    all: ToolRules,
+    by_tenant: BTreeMap<String, ToolRules>,
+}
+
+// === impl ServerTools ===
+
+impl ServerTools {
+    /// Takes the rules out of a definition; `None` where it has none.
+    pub(crate) fn of(definition: &ServerDefinition) -> Option<Self> {
+        let rules = Self {
+            all: definition.tools.clone(),
+            by_tenant: definition.tenant_tools.clone(),
+        };
+        (rules != Self::default()).then_some(rules)
+    }
+
+    /// Tells whether there is a tool, for a caller of this tenant.
+    pub(crate) fn shows(&self, tool: &str, tenant: Option<&str>) -> bool {
+        self.rules_for(tenant).all(|rules| passes(rules, tool))
+    }
+
+    /// Tells whether there can be any tool.
+    pub(crate) fn shows_any(&self, tenant: Option<&str>) -> bool {
+        self.rules_for(tenant)
+            .all(|rules| rules.allow.as_ref().is_none_or(|allow| !allow.is_empty()))
+    }
+
+    /// The rules of a tenant narrow those of all: both have to let a tool through.
+    fn rules_for(&self, tenant: Option<&str>) -> impl Iterator<Item = &ToolRules> {
+        let own = tenant.and_then(|tenant| self.by_tenant.get(tenant));
+        std::iter::once(&self.all).chain(own)
+    }
+}
+
+fn passes(rules: &ToolRules, tool: &str) -> bool {
+    let any = |globs: &[String]| globs.iter().any(|glob| matches(glob, tool));
+    !any(&rules.deny) && rules.allow.as_deref().is_none_or(any)
+}
+
+/// Tells whether a text is of the form of a glob: `*` is any text, `?` any one character, all else is itself.
+///
+/// Goes back to the last `*` alone, so that no glob takes longer than the product of both lengths.
+fn matches(glob: &str, text: &str) -> bool {
+    let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
+    let (mut at, mut seen) = (0, 0);
+    let mut back: Option<(usize, usize)> = None;
+    while seen < text.len() {
+        match glob.get(at) {
+            Some('*') => {
+                back = Some((at, seen));
+                at += 1;
+            }
+            Some(wanted) if *wanted == '?' || text.get(seen) == Some(wanted) => {
+                at += 1;
+                seen += 1;
+            }
+            Some(_) | None => match &mut back {
+                Some((star, from)) => {
+                    *from += 1;
+                    at = *star + 1;
+                    seen = *from;
+                }
+                None => return false,
+            },
+        }
+    }
+    glob.get(at..)
+        .is_some_and(|rest| rest.iter().all(|c| *c == '*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glob_matches_the_whole_name() {
+        let table = [
+            ("echo", "echo", true),
+            ("echo", "echo2", false),
+            ("ech", "echo", false),
+            ("*", "", true),
+            ("*", "anything", true),
+            ("", "", true),
+            ("", "a", false),
+            ("read_*", "read_file", true),
+            ("read_*", "read_", true),
+            ("read_*", "write_file", false),
+            ("*_file", "read_file", true),
+            ("*_file", "read_files", false),
+            ("*a*b", "xaxaxb", true),
+            ("*a*b", "xaxaxbx", false),
+            ("r?ad", "read", true),
+            ("r?ad", "rad", false),
+            ("?", "ä", true),
+            ("**", "a", true),
+        ];
+        for (glob, text, expected) in table {
+            assert_eq!(matches(glob, text), expected, "{glob} {text}");
+        }
+    }
+
+    fn rules(allow: Option<&[&str]>, deny: &[&str]) -> ToolRules {
+        let texts = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect();
+        ToolRules {
+            allow: allow.map(texts),
+            deny: texts(deny),
+        }
+    }
+
+    #[test]
+    fn what_is_denied_is_denied_and_a_tenant_only_narrows() {
+        let server = ServerTools {
+            all: rules(Some(&["read_*", "list"]), &["read_secret"]),
+            by_tenant: [
+                (
+                    "a".to_owned(),
+                    rules(Some(&["read_*", "write"]), &["read_log"]),
+                ),
+                ("none".to_owned(), rules(Some(&[]), &[])),
+            ]
+            .into(),
+        };
+        let shown = |tenant| {
+            let all = ["read_file", "read_secret", "read_log", "list", "write"];
+            all.into_iter()
+                .filter(|tool| server.shows(tool, tenant))
+                .collect::<Vec<_>>()
+        };
+
+        assert_eq!(shown(None), ["read_file", "read_log", "list"]);
+        assert_eq!(shown(Some("b")), ["read_file", "read_log", "list"]);
+        assert_eq!(shown(Some("a")), ["read_file"]);
+        assert_eq!(shown(Some("none")), [""; 0]);
+        assert!(server.shows_any(Some("a")) && !server.shows_any(Some("none")));
+    }
+}
