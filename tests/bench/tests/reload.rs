@@ -1,5 +1,7 @@
 //! The reload benchmark as a whole, in its short form: every check runs, and finds what is planted.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
