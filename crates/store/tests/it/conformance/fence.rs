@@ -83,32 +83,37 @@ async fn play(
                 Err(other) => panic!("{other:?}"),
             }
         }
-        Act::Finish | Act::Resolve => {
-            let (from, wrap): (At, fn(TurnEnd) -> TurnMove) = match act {
-                Act::Finish => (At::Running, TurnMove::Finish),
-                _ => (At::Unknown, TurnMove::Resolve),
-            };
-            let Some(id) = turn(from) else {
-                return Came::Nothing;
-            };
-            let end = TurnEnd {
-                outcome: TurnOutcome::Completed,
-                result: None,
-                error: None,
-                at_ms: 1,
-            };
-            let moved = store
-                .move_turn(*epoch, &profile(), &turn_id(&id), wrap(end))
-                .await;
-            moved.unwrap();
-            Came::Done
-        }
+        Act::Finish => end(store, *epoch, turn(At::Running), TurnMove::Finish).await,
+        Act::Resolve => end(store, *epoch, turn(At::Unknown), TurnMove::Resolve).await,
         Act::Crash => {
             *epoch = store.take_epoch(&profile()).await.unwrap();
             store.give_up_running(*epoch, &profile()).await.unwrap();
             Came::Done
         }
     }
+}
+
+/// Ends a turn, where there is one.
+async fn end(
+    store: &dyn Store,
+    epoch: Epoch,
+    turn: Option<String>,
+    step: fn(TurnEnd) -> TurnMove,
+) -> Came {
+    let Some(id) = turn else {
+        return Came::Nothing;
+    };
+    let end = TurnEnd {
+        outcome: TurnOutcome::Completed,
+        result: None,
+        error: None,
+        at_ms: 1,
+    };
+    let moved = store
+        .move_turn(epoch, &profile(), &turn_id(&id), step(end))
+        .await;
+    moved.unwrap();
+    Came::Done
 }
 
 /// Where the turns of a session are, as the store has them.
