@@ -92,9 +92,10 @@ pub fn reload_outcome(facts: &ReloadFacts) -> ReloadOutcome {
     });
     ReloadOutcome {
         refused: !facts.not_connected.is_empty() && !applied,
-        message: match parts.is_empty() {
-            true => "nothing changed".to_owned(),
-            false => parts.join("; "),
+        message: match (parts.is_empty(), transition) {
+            (true, Some("applied")) => "the session runs what is in force now".to_owned(),
+            (true, _) => "nothing changed".to_owned(),
+            (false, _) => parts.join("; "),
         },
         session: transition,
         session_servers: servers,
@@ -184,6 +185,15 @@ mod tests {
                 "later; did not connect: broken",
             ),
             (ReloadFacts::default(), false, "nothing changed"),
+            (
+                ReloadFacts {
+                    session: session("applied"),
+                    ready: names(&["a"]).into_iter().collect(),
+                    ..ReloadFacts::default()
+                },
+                false,
+                "the session runs what is in force now",
+            ),
         ];
         for (facts, refused, message) in cases {
             let outcome = reload_outcome(&facts);
