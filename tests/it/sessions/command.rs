@@ -384,11 +384,27 @@ async fn an_unknown_turn_is_told_to_be_resolved() {
         .to_owned();
     control.wait_held("k").await;
     kill9(workers(&gateway)[0]);
+    let behind = [
+        "turns",
+        "submit",
+        session.as_str(),
+        "--call",
+        "a/echo",
+        "--wait",
+    ];
+    let behind = gateway.run(&behind);
 
     let waited = gateway.run(&["turns", "wait", &turn]);
     let closed = gateway.run(&["sessions", "close", &session]);
     let resolved = gateway.run(&["turns", "resolve", &turn, "--outcome", "completed"]);
 
+    // Not to wait for ever for what cannot begin.
+    let (code, first, hint) = failure(&behind);
+    assert_eq!(code, Some(75), "{behind:?}");
+    assert!(
+        first.contains(&turn) && hint.contains("genlock turns resolve"),
+        "{behind:?}"
+    );
     let (code, first, hint) = failure(&waited);
     assert_eq!(code, Some(75));
     assert!(

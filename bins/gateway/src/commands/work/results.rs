@@ -17,7 +17,7 @@ pub(super) struct Turn {
     pub(super) outcome: Option<String>,
     #[serde(default)]
     pub(super) error: Option<Fault>,
-    session_id: String,
+    pub(super) session_id: String,
     sequence: u64,
     policy_seq: u64,
     generation: u64,

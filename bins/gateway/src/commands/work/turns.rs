@@ -15,7 +15,9 @@ use crate::{
 };
 
 /// How long one question for the end of a turn waits; it is asked again.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the first one waits, after which it is looked whether the turn can begin at all.
+const FIRST: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(place: &Place, command: TurnsCommand) -> Result<ExitCode, Failure> {
     let mut gateway = Gateway::connect(place).await?;
@@ -122,15 +124,20 @@ async fn follow(
     timeout: Option<Duration>,
 ) -> Result<ExitCode, Failure> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let mut longest = FIRST;
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let patience = left.unwrap_or(PATIENCE).min(PATIENCE);
+        let patience = left.unwrap_or(longest).min(longest);
+        longest = PATIENCE;
         let params = json!({"turn_id": turn, "timeout_s": patience.as_secs_f64()});
         let receipt = gateway.ask("turn.wait", &params).await?;
         let found = Turn::read(&receipt)?;
         if found.is_over() {
             show(place, &receipt)?;
             return judge(&found);
+        }
+        if found.status == "queued" {
+            check_queue(gateway, &found).await?;
         }
         if left.is_some_and(|left| left <= patience) {
             show(place, &receipt)?;
@@ -141,6 +148,26 @@ async fn follow(
                 anyhow::anyhow!(message),
             ));
         }
+    }
+}
+
+/// Refuses to wait for a turn that waits for somebody to say what became of another one.
+async fn check_queue(gateway: &mut Gateway, turn: &Turn) -> Result<(), Failure> {
+    let named = json!({ "session_id": turn.session_id });
+    let session = gateway.ask("session.get", &named).await?;
+    let open = session["turns"].as_array().into_iter().flatten();
+    let unknown = open
+        .filter(|open| open["status"] == "unknown")
+        .find_map(|open| open["turn_id"].as_str());
+    match unknown {
+        None => Ok(()),
+        Some(unknown) => Err(because(
+            "outcome_unknown",
+            &format!(
+                "turn {} waits: nobody knows how far turn {unknown} came",
+                turn.turn_id
+            ),
+        )),
     }
 }
 
