@@ -245,6 +245,9 @@ impl Actor {
 
     /// Moves the session to a head. The store decides whether it is idle, in the transaction that moves it.
     async fn move_to(&mut self, wish: Wish) -> Result<Moved, Refusal> {
+        if self.session.closed_ms.is_some() {
+            return Err(Refusal::Closed(self.session.id.clone()));
+        }
         let Wish { head, cause, actor } = wish;
         let ever = self.core.store.server_names(&self.core.profile).await?;
         let pick = self.session.pick.as_ref();

@@ -200,7 +200,20 @@ async fn a_closed_session_takes_no_work_and_its_queue_is_cancelled() {
         .await;
     let submission = Desk::submission(&session, &json!({"calls": [echo("a")]}));
     let (reason, _) = desk.refused("turn.submit", &submission).await;
+    let both = json!({"a": held_by(&control), "new": stdio(&[])});
+    gateway.write_config(&config(&both).to_string());
+    let confirmed = json!({"session_id": session, "confirm": true});
+    for (method, params) in [
+        ("session.resume", json!({ "session_id": session })),
+        ("reload.mcp", confirmed),
+    ] {
+        let (reason, detail) = desk.refused(method, &params).await;
+        assert_eq!(reason, "not_found", "{method}");
+        assert!(detail.as_str().unwrap().contains("closed"), "{detail}");
+    }
+    let list = desk.ask("generation.list", &json!({})).await;
 
+    assert_eq!(list["head"], 1);
     assert!(closed["closed_at"].is_string(), "{closed}");
     assert_eq!(
         state(&desk.receipt(&running).await),

@@ -14,7 +14,7 @@ use super::{
     Peer, generations,
     params::{Wait, read},
     refusal, refused,
-    sessions::refused_message,
+    sessions::{check_open, refused_message},
 };
 use crate::{
     reload::{Begun, Finished, ReloadRequest, Reloader, Removals, ready, unavailable},
@@ -52,11 +52,7 @@ pub(super) async fn answer(
     }
     let caller = peer.caller();
     if let Some(session) = &params.session_id {
-        // A session that is not there moves no head.
-        authority
-            .view(&caller, session)
-            .await
-            .map_err(|error| refused(&error))?;
+        check_open(authority, &caller, session).await?;
     }
     let request = params.request(peer);
     let begun = match reloader.begin(&request).await {

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use genlock_authority::{Authority, Moved, NewSessionRequest, SessionView, TokenKey};
+use genlock_authority::{
+    Authority, Caller, Moved, NewSessionRequest, Refusal, SessionView, TokenKey,
+};
 use genlock_frames::SessionId;
 use genlock_mcp::{RawObject, RpcError};
 use genlock_policy::{Cause, TransitionCause};
@@ -109,11 +111,7 @@ async fn resume(
 ) -> Result<Value, RpcError> {
     let params: SessionParams = read(params)?;
     let (caller, id) = (peer.caller(), params.session_id);
-    // A session that is not there moves no head.
-    authority
-        .view(&caller, &id)
-        .await
-        .map_err(|error| refused(&error))?;
+    check_open(authority, &caller, &id).await?;
     let mut request = ReloadRequest::new(Cause::Resume, peer.actor());
     // An attach waits for no server.
     request.wait = Duration::ZERO;
@@ -144,6 +142,20 @@ async fn resume(
         transition.as_str(),
         transition.message(),
     ))
+}
+
+/// Refuses a session that is not there, or is closed, before anything moves a head for it.
+pub(super) async fn check_open(
+    authority: &Authority,
+    caller: &Caller,
+    session: &str,
+) -> Result<(), RpcError> {
+    let view = authority.view(caller, session).await;
+    let session = view.map_err(|error| refused(&error))?.session;
+    match session.closed_ms {
+        None => Ok(()),
+        Some(_) => Err(refused(&Refusal::Closed(session.id))),
+    }
 }
 
 /// Says why a session was not moved: what is wrong with the file, or what else refused it.
