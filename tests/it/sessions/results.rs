@@ -181,3 +181,27 @@ async fn a_call_that_was_not_begun_says_so_in_an_interrupted_turn() {
     assert_eq!(state(&receipt), ("done", Some("interrupted")));
     assert_eq!(texts(&receipt), ["a", "outcome_unknown", "interrupted"]);
 }
+
+#[tokio::test]
+async fn arguments_and_results_are_the_bytes_that_were_sent() {
+    let gateway = gateway(&json!({"a": stdio(&[])})).await;
+    let desk = Desk::of(&gateway).await;
+    let session = desk.session(&gateway, "r").await;
+    let odd = r#"{"z":12345678901234567890123,"a":1.50,"huge":1e400,"text":"\u0041"}"#;
+    let submit = ["turns", "submit", session.as_str(), "--call", "a/raw"];
+    let submit = [&submit[..], &["--arguments", odd, "--wait"]].concat();
+
+    let told = gateway.run(&[&submit[..], &["--format", "json"]].concat());
+    let shown = gateway.run(&submit);
+
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let member = format!(r#""structuredContent":{odd}"#);
+    assert!(told.stdout.contains(&member), "{told:?}");
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert!(shown.stdout.contains(&format!("  {odd}\n")), "{shown:?}");
+    let start = told.stdout.find(r#""turn_id":""#).unwrap() + 11;
+    let turn = &told.stdout[start..start + 32];
+    let api = genlock_testkit::clients::ApiClient::new(gateway.url());
+    let over_http = api.get(&format!("/api/turns/{turn}")).await;
+    assert!(over_http.body_text().contains(&member), "{over_http:?}");
+}

@@ -6,6 +6,7 @@ use camino::Utf8PathBuf;
 use clap::{
     Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand, ValueEnum, error::ErrorKind,
 };
+use genlock_mcp::RawJson;
 
 use super::duration;
 
@@ -265,9 +266,12 @@ fn target(text: &str) -> Result<(String, String), String> {
 }
 
 fn object(text: &str) -> Result<String, String> {
-    let read = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text);
-    read.map(|_| text.to_owned())
-        .map_err(|error| format!("expected a JSON object: {error}"))
+    let read = RawJson::parse(text.to_owned());
+    let read = read.map_err(|error| format!("expected a JSON object: {error}"))?;
+    match read.is_object() {
+        true => Ok(text.to_owned()),
+        false => Err("expected a JSON object".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ impl Desk for Methods {
         };
         Box::pin(async move {
             let done = self.call(&Peer::Owner, &request).await;
+            let done = done.map(|answer| answer.decode().unwrap_or_default());
             done.map_err(|error| {
                 let error: Value =
                     serde_json::from_slice(error.to_raw().as_bytes()).unwrap_or_default();

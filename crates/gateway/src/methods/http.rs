@@ -1,7 +1,7 @@
 //! The control methods over HTTP: `POST /api/rpc`, and sessions and turns to look at.
 
 use axum::{
-    Extension, Json, Router,
+    Extension, Router,
     body::Bytes,
     extract::{Path, State},
     http::StatusCode,
@@ -85,7 +85,10 @@ async fn look(
         params: params.collect::<RawObject>(),
     };
     match methods.call(&visitor.into(), &request).await {
-        Ok(value) => Json(value).into_response(),
+        Ok(answer) => {
+            let headers = [("content-type", "application/json")];
+            (headers, answer.bytes().clone()).into_response()
+        }
         Err(error) => refused(&error),
     }
 }

@@ -133,12 +133,12 @@ impl Methods {
     /// Answers a request.
     pub(crate) async fn answer(&self, peer: &Peer, request: Request) -> Response {
         match self.call(peer, &request).await {
-            Ok(value) => Response::result(request.id, RawJson::encode(&value)),
+            Ok(value) => Response::result(request.id, value),
             Err(error) => Response::error(request.id, &error),
         }
     }
 
-    async fn call(&self, peer: &Peer, request: &Request) -> Result<Value, RpcError> {
+    async fn call(&self, peer: &Peer, request: &Request) -> Result<RawJson, RpcError> {
         let (method, params) = (request.method.as_str(), &request.params);
         let permission = permission(method).ok_or_else(|| RpcError::method_not_found(method))?;
         if let Decision::Missing(missing) = peer.may(&self.status.front, permission) {
@@ -148,28 +148,30 @@ impl Methods {
             confined(principal, method)?;
         }
         if method == "status" {
-            return Ok(self.status.gateway().await);
+            return Ok(RawJson::encode(&self.status.gateway().await));
         }
         if method.starts_with("server.") {
-            return servers::answer(&self.status, method, params).await;
+            return encoded(servers::answer(&self.status, method, params).await);
         }
         if method.starts_with("key.") {
-            return keys::answer(self.keys()?, peer, method, params).await;
+            return encoded(keys::answer(self.keys()?, peer, method, params).await);
         }
         let reloader = self.reloader()?;
         if method.starts_with("generation.") || method == "config.reload" {
-            return generations::answer(reloader, peer, method, params).await;
+            return encoded(generations::answer(reloader, peer, method, params).await);
         }
         let authority = self.authority()?;
         if method == "reload.mcp" {
-            return reload_mcp::answer(reloader, authority, peer, params).await;
+            return encoded(reload_mcp::answer(reloader, authority, peer, params).await);
         }
         if method.starts_with("session.") {
             let access = Access {
                 key: self.doors.as_ref().map(PinnedDoors::key),
                 url: self.url.get().map(String::as_str),
             };
-            return sessions::answer(reloader, authority, access, peer, method, params).await;
+            return encoded(
+                sessions::answer(reloader, authority, access, peer, method, params).await,
+            );
         }
         turns::answer(authority, peer, method, params).await
     }
@@ -215,6 +217,10 @@ fn confined(principal: &Principal, method: &str) -> Result<(), RpcError> {
         );
     }
     Ok(())
+}
+
+fn encoded(answer: Result<Value, RpcError>) -> Result<RawJson, RpcError> {
+    answer.map(|value| RawJson::encode(&value))
 }
 
 /// Makes the refusal of a control method: its reason is the message, the detail is in the data.

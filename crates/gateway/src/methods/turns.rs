@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use genlock_authority::Authority;
-use genlock_mcp::{RawObject, RpcError};
+use genlock_mcp::{RawJson, RawObject, RpcError};
 use genlock_store::{TurnId, TurnOutcome, TurnRecord};
 use serde::Deserialize;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     Peer,
@@ -53,7 +53,7 @@ pub(super) async fn answer(
     peer: &Peer,
     method: &str,
     params: &RawObject,
-) -> Result<Value, RpcError> {
+) -> Result<RawJson, RpcError> {
     let caller = peer.caller();
     let turn = match method {
         "turn.submit" | "prompt.submit" => {
@@ -82,7 +82,7 @@ pub(super) async fn answer(
         }
         method => return Err(RpcError::method_not_found(method)),
     };
-    turn.map(|turn| receipt(&turn))
+    turn.map(|turn| receipt(&turn).to_raw())
         .map_err(|error| refused(&error))
 }
 
@@ -91,12 +91,12 @@ fn turn_id(params: &RawObject) -> Result<TurnId, RpcError> {
     Ok(TurnId::new(params.turn_id))
 }
 
-/// Returns a turn in the form that is shown.
-pub(super) fn receipt(turn: &TurnRecord) -> Value {
-    let mut receipt = Map::new();
+/// Returns a turn in the form that is shown. Its result is not decoded: it is what the servers said.
+fn receipt(turn: &TurnRecord) -> RawObject {
+    let mut receipt = RawObject::default();
     let mut set = |name: &str, value: Value| {
         if !value.is_null() {
-            receipt.insert(name.to_owned(), value);
+            receipt.set(name, RawJson::encode(&value));
         }
     };
     set("turn_id", json!(turn.id.as_str()));
@@ -118,14 +118,6 @@ pub(super) fn receipt(turn: &TurnRecord) -> Value {
         .map(|reservation| reservation.started_ms);
     set("started_at", json!(started.map(timestamp)));
     set("ended_at", json!(turn.ended_ms.map(timestamp)));
-    // What a worker says is JSON; what is not would be its fault, and is shown as text.
-    let result = turn.result.as_deref();
-    set(
-        "result",
-        result.map_or(Value::Null, |text| {
-            serde_json::from_str(text).unwrap_or_else(|_| json!(text))
-        }),
-    );
     let error = turn.error.as_ref();
     set(
         "error",
@@ -134,7 +126,12 @@ pub(super) fn receipt(turn: &TurnRecord) -> Value {
             |error| json!({"code": error.code, "message": error.message}),
         ),
     );
-    Value::Object(receipt)
+    if let Some(text) = &turn.result {
+        // What a worker says is JSON; what is not would be its fault, and is shown as text.
+        let result = RawJson::parse(text.clone()).unwrap_or_else(|_| RawJson::string(text));
+        receipt.set("result", result);
+    }
+    receipt
 }
 
 impl SubmitParams {

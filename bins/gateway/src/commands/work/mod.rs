@@ -28,17 +28,25 @@ impl Gateway {
         Ok(Self(connect(&place.state_dir()?).await?))
     }
 
-    async fn ask(&mut self, method: &str, params: &Value) -> Result<Value, Failure> {
+    async fn ask(&mut self, method: &str, params: &Value) -> Result<RawJson, Failure> {
         let params = RawObject::parse(&RawJson::encode(params)).unwrap_or_default();
-        let answered = self.0.call(method, params).await.map_err(refused)?;
-        answered
-            .decode()
-            .map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
+        self.ask_raw(method, params).await
+    }
+
+    async fn ask_raw(&mut self, method: &str, params: RawObject) -> Result<RawJson, Failure> {
+        self.0.call(method, params).await.map_err(refused)
     }
 }
 
-fn decoded<T: for<'a> Deserialize<'a>>(answer: &Value) -> Result<T, Failure> {
-    T::deserialize(answer).map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
+fn decoded<T: for<'a> Deserialize<'a>>(answer: &RawJson) -> Result<T, Failure> {
+    answer
+        .decode()
+        .map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
+}
+
+/// Prints an answer as it came.
+fn print_answer(answer: &RawJson) {
+    println!("{}", String::from_utf8_lossy(answer.as_bytes()));
 }
 
 /// Makes an id that nobody else has.

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Gateway, because, decoded, sessions::names};
+use super::{Gateway, because, decoded, print_answer, sessions::names};
 use crate::{
     args::{Format, ReloadArgs},
     commands::configuration::show_report,
@@ -63,7 +63,8 @@ pub(crate) async fn run(
         .await?
         .ask("reload.mcp", &params)
         .await?;
-    if answer["status"] == "dry_run" {
+    if args.dry_run {
+        let answer: Value = decoded(&answer)?;
         return match place.format {
             Format::Json => show_report(place, &answer),
             Format::Text => show_report(place, &answer["report"]),
@@ -71,7 +72,7 @@ pub(crate) async fn run(
     }
     let reloaded: Reloaded = decoded(&answer)?;
     match place.format {
-        Format::Json => println!("{answer}"),
+        Format::Json => print_answer(&answer),
         Format::Text => print!("{}", text(&reloaded, session)),
     }
     let message = format!("session {session} was not moved");

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use genlock_mcp::RawJson;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::decoded;
 use crate::failure::Failure;
@@ -22,7 +23,26 @@ pub(super) struct Turn {
     policy_seq: u64,
     generation: u64,
     #[serde(default)]
-    result: Option<Value>,
+    result: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Results {
+    results: Vec<CallResult>,
+}
+
+/// What is looked at of a tool's result.
+#[derive(Deserialize, Default)]
+struct ToolResult {
+    #[serde(default, rename = "isError")]
+    is_error: bool,
+    #[serde(default)]
+    content: Vec<Part>,
+}
+
+#[derive(Deserialize)]
+struct Part {
+    text: Option<String>,
 }
 
 /// What one call led to.
@@ -31,7 +51,7 @@ pub(super) struct CallResult {
     server: String,
     tool: String,
     #[serde(default)]
-    result: Option<Value>,
+    result: Option<Box<RawValue>>,
     #[serde(default)]
     error: Option<Fault>,
 }
@@ -46,7 +66,7 @@ pub(super) struct Fault {
 // === impl Turn ===
 
 impl Turn {
-    pub(super) fn read(receipt: &Value) -> Result<Self, Failure> {
+    pub(super) fn read(receipt: &RawJson) -> Result<Self, Failure> {
         decoded(receipt)
     }
 
@@ -56,14 +76,9 @@ impl Turn {
 
     /// The calls of a turn of calls, in their order.
     pub(super) fn calls(&self) -> Vec<CallResult> {
-        let calls = self
-            .result
-            .as_ref()
-            .and_then(|result| result.get("results"));
-        let calls = calls.and_then(Value::as_array).into_iter().flatten();
-        calls
-            .filter_map(|call| CallResult::deserialize(call).ok())
-            .collect()
+        let result = self.result.as_ref();
+        let results = result.and_then(|result| serde_json::from_str::<Results>(result.get()).ok());
+        results.map(|results| results.results).unwrap_or_default()
     }
 
     pub(super) fn failed(&self) -> usize {
@@ -95,21 +110,25 @@ impl CallResult {
 
     /// Whether the tool itself says that it failed.
     fn is_error(&self) -> bool {
+        self.tool_result().is_error
+    }
+
+    /// A result of another form has nothing that could be looked at.
+    fn tool_result(&self) -> ToolResult {
         let result = self.result.as_ref();
-        result.is_some_and(|result| result["isError"] == true)
+        let read = result.and_then(|result| serde_json::from_str(result.get()).ok());
+        read.unwrap_or_default()
     }
 
     /// What there is to read: the text of the result, else all of it.
     fn text(&self) -> String {
-        let Some(result) = &self.result else {
-            return String::new();
-        };
-        let parts = result["content"].as_array();
-        let texts: Option<Vec<&str>> = parts
-            .filter(|parts| !parts.is_empty())
-            .map(|parts| parts.iter().map(|part| part["text"].as_str()).collect())
-            .unwrap_or_default();
-        texts.map_or_else(|| result.to_string(), |texts| texts.join("\n"))
+        let parts = self.tool_result().content;
+        let texts: Option<Vec<String>> = parts.into_iter().map(|part| part.text).collect();
+        match (texts, &self.result) {
+            (Some(texts), _) if !texts.is_empty() => texts.join("\n"),
+            (_, Some(result)) => result.get().to_owned(),
+            (_, None) => String::new(),
+        }
     }
 }
 
@@ -153,15 +172,15 @@ fn clean(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn turn(result: &Value) -> Turn {
-        Turn::read(&json!({
+        Turn::read(&RawJson::encode(&json!({
             "turn_id": "t", "session_id": "s", "status": "done", "outcome": "completed",
             "sequence": 3, "policy_seq": 2, "generation": 5, "result": result,
-        }))
+        })))
         .unwrap_or_else(|failure| panic!("{failure:?}"))
     }
 

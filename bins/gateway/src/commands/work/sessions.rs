@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use camino::Utf8PathBuf;
+use genlock_mcp::RawJson;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Gateway, because, decoded, random_id};
+use super::{Gateway, because, decoded, print_answer, random_id};
 use crate::{
     args::{CreateArgs, Format, SessionsCommand},
     failure::{Exit, Failure},
@@ -111,11 +112,11 @@ pub(crate) async fn run(
 
 fn show(
     place: &Place,
-    answer: &Value,
-    text: impl FnOnce(&Value) -> Result<String, Failure>,
+    answer: &RawJson,
+    text: impl FnOnce(&RawJson) -> Result<String, Failure>,
 ) -> Result<ExitCode, Failure> {
     match place.format {
-        Format::Json => println!("{answer}"),
+        Format::Json => print_answer(answer),
         Format::Text => print!("{}", text(answer)?),
     }
     Ok(ExitCode::SUCCESS)
@@ -146,7 +147,7 @@ pub(super) fn names(names: &[String]) -> String {
     }
 }
 
-fn created(answer: &Value) -> Result<String, Failure> {
+fn created(answer: &RawJson) -> Result<String, Failure> {
     let created: Created = decoded(answer)?;
     Ok(format!(
         "session {}\npolicy {} of generation {}\nservers   {}\ntoolsets  {}\n",
@@ -158,7 +159,7 @@ fn created(answer: &Value) -> Result<String, Failure> {
     ))
 }
 
-fn listed(answer: &Value) -> Result<String, Failure> {
+fn listed(answer: &RawJson) -> Result<String, Failure> {
     let listed: Listed = decoded(answer)?;
     let rows: Vec<Vec<String>> = listed
         .sessions
@@ -193,7 +194,7 @@ fn listed(answer: &Value) -> Result<String, Failure> {
     Ok(table::layout(&header, &rows))
 }
 
-fn shown(answer: &Value) -> Result<String, Failure> {
+fn shown(answer: &RawJson) -> Result<String, Failure> {
     let session: Session = decoded(answer)?;
     let mut facts = vec![
         ("session", session.session_id),
@@ -234,7 +235,7 @@ fn shown(answer: &Value) -> Result<String, Failure> {
 }
 
 /// Tells what came of an attach. The attach itself has succeeded; the exit code is for whoever wants the session moved.
-fn resumed(place: &Place, answer: &Value) -> Result<ExitCode, Failure> {
+fn resumed(place: &Place, answer: &RawJson) -> Result<ExitCode, Failure> {
     let resumed: Resumed = decoded(answer)?;
     show(place, answer, |_| Ok(text_of(&resumed)))?;
     let message = format!("session {} was not moved", resumed.session_id);

@@ -4,10 +4,11 @@ use std::{io::Read as _, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use camino::Utf8Path;
-use serde_json::{Value, json, value::RawValue};
+use genlock_mcp::{RawJson, RawObject};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Gateway, because, random_id, results::Turn};
+use super::{Gateway, because, decoded, print_answer, random_id, results::Turn};
 use crate::{
     args::{CallArg, Format, SubmitArgs, TurnsCommand, WaitArgs},
     failure::{Exit, Failure},
@@ -47,9 +48,9 @@ pub(crate) async fn run(place: &Place, command: TurnsCommand) -> Result<ExitCode
     }
 }
 
-fn show(place: &Place, receipt: &Value) -> Result<ExitCode, Failure> {
+fn show(place: &Place, receipt: &RawJson) -> Result<ExitCode, Failure> {
     match place.format {
-        Format::Json => println!("{receipt}"),
+        Format::Json => print_answer(receipt),
         Format::Text => print!("{}", Turn::read(receipt)?),
     }
     Ok(ExitCode::SUCCESS)
@@ -62,10 +63,12 @@ async fn submit(
 ) -> Result<ExitCode, Failure> {
     let submission = args.submission_id.clone().map_or_else(random_id, Ok)?;
     let payload = payload(&args)?;
-    let params = json!({
-        "session_id": args.session, "submission_id": submission, "payload": payload,
-    });
-    let receipt = gateway.ask("turn.submit", &params).await?;
+    // Not by way of a value, which would change numbers that it cannot hold.
+    let mut params = RawObject::default();
+    params.set("session_id", RawJson::string(&args.session));
+    params.set("submission_id", RawJson::string(&submission));
+    params.set("payload", payload);
+    let receipt = gateway.ask_raw("turn.submit", params).await?;
     let turn = Turn::read(&receipt)?;
     match args.wait {
         true => follow(place, gateway, &turn.turn_id, None).await,
@@ -74,10 +77,10 @@ async fn submit(
 }
 
 /// Returns the payload as it was written, so that nothing of it is changed on the way.
-fn payload(args: &SubmitArgs) -> Result<Box<RawValue>, Failure> {
+fn payload(args: &SubmitArgs) -> Result<RawJson, Failure> {
     if let Some(file) = &args.payload {
         let text = read(file)?;
-        return RawValue::from_string(text).map_err(|error| {
+        return RawJson::parse(text).map_err(|error| {
             Failure::new(Exit::Usage, "payload.invalid", error)
                 .hint("a payload is `{\"calls\": [{\"server\", \"tool\", \"arguments\"}]}` or `{\"text\": …}`")
         });
@@ -93,8 +96,7 @@ fn payload(args: &SubmitArgs) -> Result<Box<RawValue>, Failure> {
             )
         }
     };
-    RawValue::from_string(payload)
-        .map_err(|error| Failure::new(Exit::Bug, "payload.unwritable", error))
+    RawJson::parse(payload).map_err(|error| Failure::new(Exit::Bug, "payload.unwritable", error))
 }
 
 fn call(call: &CallArg) -> String {
@@ -154,7 +156,7 @@ async fn follow(
 /// Refuses to wait for a turn that waits for somebody to say what became of another one.
 async fn check_queue(gateway: &mut Gateway, turn: &Turn) -> Result<(), Failure> {
     let named = json!({ "session_id": turn.session_id });
-    let session = gateway.ask("session.get", &named).await?;
+    let session: Value = decoded(&gateway.ask("session.get", &named).await?)?;
     let open = session["turns"].as_array().into_iter().flatten();
     let unknown = open
         .filter(|open| open["status"] == "unknown")
