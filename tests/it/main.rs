@@ -11,6 +11,7 @@
 
 mod stage;
 
+mod access;
 mod arrows;
 mod batch;
 mod bridge;

@@ -18,6 +18,13 @@ pub(crate) fn probes() -> Router<Front> {
             get(|| async { reply::json_body(StatusCode::OK, &json!({"status": "started"})) }),
         )
         .route("/health/ready", get(ready))
+        // As JSON, so that clients do not take the gateway for one that registers them.
+        .route(
+            "/.well-known/{*rest}",
+            get(|| async {
+                reply::failure(StatusCode::NOT_FOUND, "not_found", "there is nothing here")
+            }),
+        )
 }
 
 async fn ready(State(front): State<Front>) -> HttpResponse {

@@ -113,10 +113,11 @@ impl Keys {
                 let address = remote.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
                 let now = self.now_ms();
                 self.attempts.failed(address, now);
-                tracing::warn!(why, %address, "a credential was refused");
+                // Who is locked out does not fill the log either.
                 if let Some(wait) = self.attempts.wait_s(address, now) {
                     return too_many(wait);
                 }
+                tracing::warn!(why, %address, "a credential was refused");
                 (
                     StatusCode::UNAUTHORIZED,
                     "auth.refused",

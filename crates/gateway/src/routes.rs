@@ -22,7 +22,7 @@ enum Serves {
 use Serves::{As, Methods, With};
 
 /// The routes.
-const ROUTES: [(&str, &str, Serves); 16] = [
+const ROUTES: [(&str, &str, Serves); 17] = [
     ("GET", "/api/status", As("status")),
     ("GET", "/api/servers", As("server.list")),
     ("GET", "/api/servers/{name}", As("server.get")),
@@ -42,6 +42,7 @@ const ROUTES: [(&str, &str, Serves); 16] = [
         As("config.reload"),
     ),
     ("POST", "/api/rpc", Methods),
+    ("GET", "/api/keys", As("key.list")),
     ("GET", "/api/sessions", As("session.list")),
     ("GET", "/api/sessions/{id}", As("session.get")),
     ("GET", "/api/turns/{id}", As("turn.receipt")),

@@ -10,8 +10,9 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use genlock_config::Scope;
 use genlock_front::Front;
-use genlock_servers::Pool;
+use genlock_servers::{Pool, Server};
 use serde_json::{Value, json};
 
 use crate::reload::Reloader;
@@ -29,7 +30,32 @@ impl Status {
     pub(crate) fn servers(&self) -> Value {
         let servers = self.front.servers();
         let snapshots: Vec<_> = servers.iter().map(|server| server.snapshot()).collect();
-        json!({ "servers": snapshots })
+        let mut shown = json!({ "servers": snapshots });
+        self.add_tenants(&mut shown);
+        shown
+    }
+
+    /// Adds the servers that tenants have for themselves, where there are any: `{tenants: {tenant: [{name, state, …}]}}`.
+    fn add_tenants(&self, shown: &mut Value) {
+        let tenants = self.front.servers_of_tenants();
+        let own = tenants.iter().map(|(tenant, servers)| {
+            let own = servers.iter().filter(|server| is_own(server));
+            let snapshots: Vec<_> = own.map(Server::snapshot).collect();
+            (tenant.clone(), json!(snapshots))
+        });
+        if !tenants.is_empty() {
+            shown["tenants"] = own.collect::<serde_json::Map<_, _>>().into();
+        }
+    }
+
+    /// Finds a server: that of a tenant, where one is named and has it for itself, else that of all.
+    pub(crate) fn find(&self, name: &str, tenant: Option<&str>) -> Option<Server> {
+        let Some(tenant) = tenant else {
+            return self.front.servers().get(name).cloned();
+        };
+        let tenants = self.front.servers_of_tenants();
+        let (_, servers) = tenants.into_iter().find(|(found, _)| found == tenant)?;
+        servers.get(name).cloned()
     }
 
     /// Returns how the gateway is now.
@@ -52,7 +78,7 @@ impl Status {
             .reloader
             .as_ref()
             .and_then(|reloader| reloader.degraded());
-        json!({
+        let mut shown = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "state": if self.front.is_draining() { "draining" } else { "serving" },
             "generation": generation,
@@ -64,7 +90,9 @@ impl Status {
             "servers": snapshots,
             "draining": draining,
             "containment": self.pool.containment().await,
-        })
+        });
+        self.add_tenants(&mut shown);
+        shown
     }
 
     /// The status routes.
@@ -82,6 +110,11 @@ impl Status {
             .route("/api/servers/{name}/logs", get(logs))
             .with_state(self)
     }
+}
+
+/// Tells whether a tenant has a server for itself.
+fn is_own(server: &Server) -> bool {
+    server.definition().scope == Scope::Tenant
 }
 
 async fn server(State(status): State<Status>, Path(name): Path<String>) -> Response {

@@ -71,7 +71,7 @@ fn only_loopback_is_served() {
         let refused = run(&scratch, &["serve", "--listen", address], &[]);
         let expected = format!(
             "error: refusing to serve {address}: without auth only loopback addresses are served\n\n\
-             hint: listen on 127.0.0.1 and put a proxy with authentication of its own in front\n"
+             hint: enable `auth` in the config, or listen on 127.0.0.1\n"
         );
         assert_eq!(refused, failed(78, expected));
     }

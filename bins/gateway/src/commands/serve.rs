@@ -49,8 +49,9 @@ pub(super) async fn run(place: &Place, args: ServeArgs, host: &Host) -> Result<E
         .map(|config| config.logging.clone())
         .unwrap_or_default();
     logging::install(&logging, place.environment.get("GENLOCK_LOG"));
+    let auth = wished.as_ref().is_some_and(|config| config.auth.enabled);
     if let Some(listen) = args.listen {
-        check_loopback(listen)?;
+        check_loopback(listen, auth)?;
     }
     let signals = Signals::install()?;
     let start = Start {
@@ -58,6 +59,7 @@ pub(super) async fn run(place: &Place, args: ServeArgs, host: &Host) -> Result<E
         host,
         source,
         listen: wished.map(|config| config.listen),
+        auth,
         strict: args.strict_boot,
     };
     if args.stdio {
@@ -67,14 +69,15 @@ pub(super) async fn run(place: &Place, args: ServeArgs, host: &Host) -> Result<E
     }
 }
 
-fn check_loopback(listen: SocketAddr) -> Result<(), Failure> {
-    if listen.ip().is_loopback() {
+/// Refuses what others could reach without saying who they are. The door refuses them as well, whatever is reloaded later.
+fn check_loopback(listen: SocketAddr, auth: bool) -> Result<(), Failure> {
+    if auth || listen.ip().is_loopback() {
         return Ok(());
     }
     let refused =
         anyhow!("refusing to serve {listen}: without auth only loopback addresses are served");
     Err(Failure::new(Exit::Config, "listen.not_loopback", refused)
-        .hint("listen on 127.0.0.1 and put a proxy with authentication of its own in front"))
+        .hint("enable `auth` in the config, or listen on 127.0.0.1"))
 }
 
 /// What a gateway is started from.
@@ -84,6 +87,8 @@ struct Start<'a> {
     source: ConfigSource,
     /// Where the config file says to listen, where it can be read.
     listen: Option<SocketAddr>,
+    /// Whether it says that callers have to say who they are.
+    auth: bool,
     strict: bool,
 }
 
@@ -98,7 +103,7 @@ impl Start<'_> {
     ) -> Result<(Gateway, Option<(TcpListener, String)>), Failure> {
         let wanted = listen.or(self.listen.filter(|_| http));
         let early = match wanted {
-            Some(listen) => Some(bind(listen).await?),
+            Some(listen) => Some(bind(listen, self.auth).await?),
             None => None,
         };
         let home = Home {
@@ -126,7 +131,10 @@ impl Start<'_> {
         http: bool,
     ) -> Result<Option<(TcpListener, String)>, Failure> {
         let listener = match early {
-            None if http => Some(bind(gateway.front().in_force().1.listen).await?),
+            None if http => {
+                let (_, config) = gateway.front().in_force();
+                Some(bind(config.listen, config.auth.enabled).await?)
+            }
             early => early,
         };
         let url = match listener.as_ref().map(TcpListener::local_addr) {
@@ -327,8 +335,8 @@ fn own(gateway: &Gateway, claimed: &mut StateDir, url: Option<String>) -> Result
     claimed.announce(url).map_err(failed)
 }
 
-async fn bind(listen: SocketAddr) -> Result<TcpListener, Failure> {
-    check_loopback(listen)?;
+async fn bind(listen: SocketAddr, auth: bool) -> Result<TcpListener, Failure> {
+    check_loopback(listen, auth)?;
     TcpListener::bind(listen).await.map_err(|error| {
         let failure = Failure::new(Exit::Unavailable, "listen.bind", anyhow::Error::new(error).context(format!("listen on {listen}")));
         failure.hint("another program may use the port: choose one with --listen 127.0.0.1:PORT, or 127.0.0.1:0 for a free one")

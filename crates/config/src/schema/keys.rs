@@ -5,7 +5,7 @@ use super::{
     Kind::{Boolean, Count, Duration, Free, Label, List, Map, Section, Size, Text, Word},
     Serving::{ByKey, Live, LiveBut, Not, Restart, RestartBut},
     limits, section,
-    served::{auth, mode, refuse, warn, worker_mode},
+    served::{driver, refuse, warn, worker_mode},
 };
 
 section! {
@@ -25,7 +25,7 @@ section! {
         TERMINAL = "terminal": Free, Not(warn), "The terminal that text turns run with.";
         AGENT = "agent": Free, Not(warn), "How text turns are run.";
         TOOL_ACCESS = "tool_access": Section(super::tool_access::ALL), ByKey, "How tools are shown, and to whom.";
-        AUTH = "auth": Section(super::auth::ALL), Not(auth), "Who may call.";
+        AUTH = "auth": Section(super::auth::ALL), ByKey, "Who may call.";
         EXECUTION = "execution": Section(super::execution::ALL), ByKey, "Limits of calls.";
         INTERCEPTORS = "interceptors": Section(super::interceptors::ALL), Live, "What is checked of each call.";
         HEADERS = "headers": Section(super::headers::ALL), Not(refuse), "What is checked of the headers of each request.";
@@ -61,7 +61,7 @@ section! {
 section! {
     /// `tool_access`.
     tool_access {
-        MODE = "mode": Word(crate::sections::Mode::WORDS), RestartBut(mode),
+        MODE = "mode": Word(crate::sections::Mode::WORDS), Restart,
             "`egress` for callers that are trusted, `front_door` for callers that are not. Pinned at boot: a reload that changes it is refused.";
         SURFACE = "surface": Word(crate::sections::Surface::WORDS), Live,
             "Which tools are listed. Without it `both` in `egress`, `flat` in `front_door`.";
@@ -75,44 +75,46 @@ section! {
 section! {
     /// `auth`.
     auth {
-        ENABLED = "enabled": Boolean, Not(refuse), "Whether callers have to say who they are.";
-        ALLOW_ANONYMOUS = "allow_anonymous": Boolean, Not(refuse), "Whether a caller without a credential is served.";
-        API_KEY = "api_key": Section(super::api_key::ALL), Not(warn), "Keys made by `genlock keys create`.";
-        STORAGE = "storage": Section(super::auth_storage::ALL), Not(warn), "Where keys are stored.";
-        ROLE_ASSIGNMENTS = "role_assignments": List(&Section(super::role_assignment::ALL)), Not(refuse), "Who may do what.";
-        OIDC = "oidc": Section(super::oidc::ALL), Not(refuse), "Tokens of an OpenID provider.";
+        ENABLED = "enabled": Boolean, Live, "Whether callers have to say who they are.";
+        ALLOW_ANONYMOUS = "allow_anonymous": Boolean, Live,
+            "Whether a caller without a credential is served, as the principal `anonymous`, which may do what bindings grant it.";
+        API_KEY = "api_key": Section(super::api_key::ALL), ByKey, "Keys made by `genlock keys create`.";
+        STORAGE = "storage": Section(super::auth_storage::ALL), ByKey, "Where keys are stored.";
+        ROLE_ASSIGNMENTS = "role_assignments": List(&Section(super::role_assignment::ALL)), Live, "Who may do what.";
+        OIDC = "oidc": Section(super::oidc::ALL), Not(warn), "Tokens of an OpenID provider.";
     }
 }
 
 section! {
     /// `auth.api_key`.
     api_key {
-        ENABLED = "enabled": Boolean, Not(warn), "Whether API keys are taken.";
-        HEADER_NAME = "header_name": Label(None), Not(warn), "The header that carries a key. A bearer token is taken as well.";
+        ENABLED = "enabled": Boolean, Live, "Whether API keys are taken.";
+        HEADER_NAME = "header_name": Label(None), Live, "The header that carries a key. A bearer token is taken as well.";
     }
 }
 
 section! {
     /// `auth.storage`.
     auth_storage {
-        DRIVER = "driver": Word(crate::access::StorageDriver::WORDS), Not(warn), "The kind of storage.";
-        PATH = "path": Label(None), Not(warn), "The file, for `sqlite`.";
+        DRIVER = "driver": Word(crate::access::StorageDriver::WORDS), RestartBut(driver),
+            "`store` for the profile's own store, `sqlite` for a file of its own. `memory` is taken for `store`.";
+        PATH = "path": Label(None), Restart, "The file, for `sqlite`, below the state directory where it is relative. Without it, `auth.db`.";
     }
 }
 
 section! {
     /// An item of `auth.role_assignments`.
     role_assignment {
-        PRINCIPAL = "principal": Label(None), Not(refuse), "A principal, or `group:` and a group.";
-        ROLE = "role": Word(crate::access::Role::WORDS), Not(refuse), "What it may do.";
-        SCOPE = "scope": Label(Some(limits::SCOPE)), Not(refuse), "`global`, or `tenant:` and a tenant.";
+        PRINCIPAL = "principal": Label(None), Live, "A principal, or `group:` and a group.";
+        ROLE = "role": Word(crate::access::Role::WORDS), Live, "What it may do.";
+        SCOPE = "scope": Label(Some(limits::SCOPE)), Live, "`global`, or `tenant:` and a tenant.";
     }
 }
 
 section! {
     /// `auth.oidc`.
     oidc {
-        ENABLED = "enabled": Boolean, Not(refuse), "Whether tokens of the provider are taken.";
+        ENABLED = "enabled": Boolean, Not(warn), "Whether tokens of the provider are taken.";
         ISSUER = "issuer": Label(None), Not(warn), "The URL of the provider.";
         AUDIENCE = "audience": Label(None), Not(warn), "Whom a token has to be made for.";
         CLIENT_ID = "client_id": Label(None), Not(warn), "The client's id at the provider.";

@@ -1,6 +1,6 @@
 //! What a value comes to that this version does not act upon.
 
-use super::{Key, Kind, Serving, tool_rules};
+use super::{Key, Kind, Serving};
 use crate::tree::{Entry, Node, Value};
 
 /// What a value comes to whose key is not acted upon.
@@ -96,49 +96,10 @@ pub(crate) fn refuse(value: &Value) -> Verdict {
     asked(value, Verdict::Refuse)
 }
 
-/// `auth`: narrows as soon as it is enabled.
-pub(crate) fn auth(value: &Value) -> Verdict {
-    let Value::Map(entries) = value else {
-        return asked(value, Verdict::Refuse);
-    };
-    let enabled = entries
-        .iter()
-        .any(|entry| entry.key == "enabled" && asks(&entry.node.value));
-    match enabled {
-        true => Verdict::Refuse,
-        false => asked(value, Verdict::Warn),
-    }
-}
-
-/// A server's `tools`: rules narrow, a list of definitions does not.
-pub(crate) fn tools(value: &Value) -> Verdict {
-    if matches!(value, Value::List(_)) {
-        return asked(value, Verdict::Warn);
-    }
-    rules(value)
-}
-
-/// Rules on tools, wherever they stand below `value`: an empty list of those that there are is
-/// no tool at all.
-pub(crate) fn rules(value: &Value) -> Verdict {
-    fn narrows(value: &Value) -> bool {
-        let Value::Map(entries) = value else {
-            return asks(value);
-        };
-        entries
-            .iter()
-            .any(|entry| tool_rules::ALLOW.is(&entry.key) || narrows(&entry.node.value))
-    }
-    match narrows(value) {
-        true => Verdict::Refuse,
-        false => Verdict::Silent,
-    }
-}
-
-/// `tool_access.mode`: callers that are not trusted are not served.
-pub(crate) fn mode(value: &Value) -> Verdict {
+/// `auth.storage.driver`: keys that outlive the process do no less than those that do not.
+pub(crate) fn driver(value: &Value) -> Verdict {
     match value.as_text() {
-        Some("front_door") => Verdict::Refuse,
+        Some("memory") => Verdict::Warn,
         Some(_) | None => Verdict::Silent,
     }
 }
@@ -151,10 +112,23 @@ pub(crate) fn worker_mode(value: &Value) -> Verdict {
     }
 }
 
-/// A server's `scope`: all but the widest keep callers apart.
+/// A server's `tools`: a list of definitions is not shown before the first start.
+pub(crate) fn tools(value: &Value) -> Verdict {
+    match value {
+        Value::List(_) => asked(value, Verdict::Warn),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Integer(_)
+        | Value::Float(_)
+        | Value::Text(_)
+        | Value::Map(_) => Verdict::Silent,
+    }
+}
+
+/// A server's `scope`: the narrower ones keep callers apart who would share a connection here.
 pub(crate) fn scope(value: &Value) -> Verdict {
     match value.as_text() {
-        Some("shared") => Verdict::Silent,
+        Some("shared" | "tenant") => Verdict::Silent,
         Some(_) | None => asked(value, Verdict::Refuse),
     }
 }

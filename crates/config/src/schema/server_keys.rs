@@ -7,7 +7,7 @@ use super::{
     },
     Serving::{Live, LiveBut, Not},
     limits, section,
-    served::{refuse, rules, scope, tools, transport, warn},
+    served::{scope, tools, transport, warn},
 };
 
 section! {
@@ -38,12 +38,13 @@ section! {
             "Calls in flight at once. Without it, `execution.default_mcp_server_concurrency`.";
         MAX_RESPONSE_BYTES = "max_response_bytes": Size(&limits::RESPONSE_BYTES), Live,
             "The largest answer that is taken. Without it, `execution.max_response_bytes`.";
-        SCOPE = "scope": Word(crate::server::Scope::WORDS), Not(scope), "Who shares a connection.";
+        SCOPE = "scope": Word(crate::server::Scope::WORDS), LiveBut(scope),
+            "Who shares a connection: all callers, or those of one tenant. Without it `shared` in `egress`, `tenant` in `front_door`.";
         PREFIX = "prefix": Label(Some(limits::PREFIX)), Live, "The first part of its tools' names. Without it, the server's name.";
         CONTAINMENT = "containment": Word(crate::server::Containment::WORDS), Live, "How its processes are held together. `namespace` where there are none is a server that does not start.";
-        TOOLS = "tools": OneOf(&[Section(super::tool_rules::ALL), List(&Tool)]), Not(tools),
+        TOOLS = "tools": OneOf(&[Section(super::tool_rules::ALL), List(&Tool)]), LiveBut(tools),
             "Which of its tools there are; or what they look like before its first start.";
-        TOOL_ACCESS = "tool_access": Section(super::server_access::ALL), Not(rules), "Which of its tools there are, by tenant.";
+        TOOL_ACCESS = "tool_access": Section(super::server_access::ALL), Live, "Which of its tools there are, by tenant.";
         MASK = "mask": Boolean, Not(warn), "Whether its secrets are masked in what it answers.";
         TRUST = "trust": Boolean, Not(warn), "Whether what it says of its tools' effects is believed.";
         DESCRIPTION = "description": Label(None), Live, "For people.";
@@ -62,14 +63,14 @@ section! {
 section! {
     /// `mcp_servers.<name>.tools` and `mcp_servers.<name>.tool_access.member.<tenant>`.
     tool_rules {
-        ALLOW = "allow" | "include": List(&Label(None)), Not(refuse), "Globs of the tools that there are. Without it, all.";
-        DENY = "deny" | "exclude": List(&Label(None)), Not(refuse), "Globs of the tools that there are not, whatever `allow` says.";
+        ALLOW = "allow" | "include": List(&Label(None)), Live, "Globs of the tools that there are: `*` is any text, `?` any character. Without it, all.";
+        DENY = "deny" | "exclude": List(&Label(None)), Live, "Globs of the tools that there are not, whatever `allow` says.";
     }
 }
 
 section! {
     /// `mcp_servers.<name>.tool_access`.
     server_access {
-        MEMBER = "member": Map(&Section(super::tool_rules::ALL)), Not(refuse), "By tenant; narrows what `tools` leaves.";
+        MEMBER = "member": Map(&Section(super::tool_rules::ALL)), Live, "By tenant; narrows what `tools` leaves.";
     }
 }

@@ -187,6 +187,10 @@ fn effects_are_those_of_what_is_served() {
         &["worker", "idle_ttl_s"],
         &["shutdown", "drain_s"],
         &["drain_s"],
+        &["auth", "enabled"],
+        &["auth", "role_assignments"],
+        &["mcp_servers", "a", "tools"],
+        &["mcp_servers", "a", "tool_access", "member", "t"],
         &["allowed_hosts"],
         &["allowed_origins"],
     ];
@@ -194,14 +198,15 @@ fn effects_are_those_of_what_is_served() {
         &["profile"],
         &["listen"],
         &["tool_access", "mode"],
+        &["auth", "storage", "path"],
         &["first_list_wait_s"],
         &["logging", "level"],
         &["config_reload", "enabled"],
     ];
     let not: &[&[&str]] = &[
-        &["auth", "enabled"],
+        &["auth", "oidc"],
         &["execution", "tenant_limits"],
-        &["mcp_servers", "a", "tools"],
+        &["mcp_servers", "a", "mask"],
         &["worker", "max"],
         &["model", "default"],
     ];

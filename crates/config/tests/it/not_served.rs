@@ -1,8 +1,8 @@
 //! Keys that this version does not act upon.
 
-use genlock_config::{LoadError, Severity, Sources, parse_with};
+use genlock_config::Severity;
 
-use crate::{parsed, refused, short, variables};
+use crate::{parsed, refused, short};
 
 #[test]
 fn a_key_that_is_not_acted_upon_is_warned_about_once() {
@@ -12,7 +12,7 @@ platform_toolsets: { cli: [terminal] }
 model: { default: m1 }
 worker: { mode: supervised, idle_ttl_s: 60, max: 2 }
 execution: { max_concurrency: 7, turn_result_bytes: 2048 }
-auth: { enabled: false, api_key: { enabled: true } }
+auth: { oidc: { issuer: 'https://id.example' }, storage: { driver: memory } }
 mcp_servers:
   a: { command: x, lazy: true, idle_ttl_s: 60, keepalive_interval: 30, scope: shared, containment: auto, mask: true, tools: [{ name: t }] }
   b: { url: 'http://h', transport: sse, auth: oauth }
@@ -28,7 +28,8 @@ mcp_servers:
             "4:1 config.not_served model",
             "5:11 config.not_served worker.mode",
             "5:45 config.not_served worker.max",
-            "7:1 config.not_served auth",
+            "7:9 config.not_served auth.oidc",
+            "7:60 config.not_served auth.storage.driver",
             "9:106 config.not_served mcp_servers.a.mask",
             "9:118 config.not_served mcp_servers.a.tools",
             "10:25 config.not_served mcp_servers.b.transport",
@@ -62,7 +63,6 @@ mcp_servers:
 #[test]
 fn what_would_grant_more_when_ignored_is_refused() {
     let cases = [
-        ("auth: { enabled: true }", "1:1 config.not_served auth"),
         (
             "headers: { param_validation: { required: true } }",
             "1:1 config.not_served headers",
@@ -72,16 +72,8 @@ fn what_would_grant_more_when_ignored_is_refused() {
             "1:1 config.not_served session_roots",
         ),
         (
-            "mcp_servers: { a: { command: x, tools: { deny: [x] } } }",
-            "1:33 config.not_served mcp_servers.a.tools",
-        ),
-        (
-            "mcp_servers: { a: { command: x, tools: { allow: [x] } } }",
-            "1:33 config.not_served mcp_servers.a.tools",
-        ),
-        (
-            "mcp_servers: { a: { command: x, tool_access: { member: { t: { deny: [x] } } } } }",
-            "1:33 config.not_served mcp_servers.a.tool_access",
+            "mcp_servers: { a: { command: x, scope: principal } }",
+            "1:33 config.not_served mcp_servers.a.scope",
         ),
         (
             "mcp_servers: { a: { command: x, scope: session } }",
@@ -98,43 +90,51 @@ fn what_would_grant_more_when_ignored_is_refused() {
 }
 
 #[test]
-fn an_empty_allowlist_is_refused_as_well() {
-    let text = "mcp_servers: { a: { command: x, tools: { allow: [] } } }";
+fn who_may_call_and_which_tools_there_are_is_acted_upon() {
+    let text = "
+auth:
+  enabled: true
+  allow_anonymous: true
+  api_key: { enabled: true, header_name: X-Key }
+  storage: { driver: sqlite, path: keys.db }
+  role_assignments: [{ principal: a, role: admin, scope: 'tenant:t' }]
+tool_access: { mode: front_door }
+mcp_servers:
+  a: { command: x, tools: { allow: [], deny: [x] }, tool_access: { member: { t: { deny: ['x*'] } } }, scope: tenant }
+";
 
-    assert_eq!(
-        short(&refused(text)[0]),
-        "1:33 config.not_served mcp_servers.a.tools"
-    );
+    assert_eq!(parsed(text).warnings, []);
 }
 
 #[test]
-fn front_door_is_refused_with_and_without_auth() {
-    let without = refused("tool_access: { mode: front_door }");
-    let with = "auth: { enabled: true }\ntool_access: { mode: front_door }";
-    let with = parse_with(with, "genlock.yaml".into(), &Sources::new(variables()));
+fn front_door_is_refused_without_auth() {
+    for auth in [
+        "",
+        "auth: { enabled: false }\n",
+        "auth: { allow_anonymous: true }\n",
+    ] {
+        let findings = refused(&format!("{auth}tool_access: {{ mode: front_door }}"));
 
-    let found: Vec<_> = without.iter().map(short).collect();
-    assert_eq!(
-        found,
-        [
-            "1:16 config.not_served tool_access.mode",
-            "1:22 config.needs_auth tool_access.mode"
-        ]
-    );
-    let Err(LoadError::Invalid(findings)) = with else {
-        panic!("{with:?}")
-    };
-    let found: Vec<_> = findings.iter().map(short).collect();
-    assert_eq!(
-        found,
-        [
-            "1:1 config.not_served auth",
-            "2:16 config.not_served tool_access.mode"
-        ]
-    );
-    assert!(
-        findings
-            .iter()
-            .all(|finding| finding.severity == Severity::Error)
-    );
+        let found: Vec<_> = findings.iter().map(short).collect();
+        let line = if auth.is_empty() { 1 } else { 2 };
+        assert_eq!(
+            found,
+            [format!("{line}:22 config.needs_auth tool_access.mode")]
+        );
+        assert_eq!(findings[0].severity, Severity::Error);
+    }
+}
+
+#[test]
+fn a_glob_of_another_kind_is_refused_as_it_would_match_less_than_it_says() {
+    for glob in ["[a-z]*", "{a,b}", r"a\*"] {
+        let text = format!("mcp_servers: {{ a: {{ command: x, tools: {{ deny: ['{glob}'] }} }} }}");
+
+        let found: Vec<_> = refused(&text).iter().map(short).collect();
+        assert_eq!(
+            found,
+            ["1:49 config.unknown_value mcp_servers.a.tools.deny[0]"],
+            "{glob}"
+        );
+    }
 }

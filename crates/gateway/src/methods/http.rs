@@ -20,6 +20,7 @@ impl Methods {
     pub(crate) fn routes(self) -> Router {
         Router::new()
             .route("/api/rpc", post(rpc))
+            .route("/api/keys", get(keys))
             .route("/api/sessions", get(sessions))
             .route("/api/sessions/{id}", get(session))
             .route("/api/turns/{id}", get(turn))
@@ -45,6 +46,13 @@ async fn rpc(
         body.extend_from_slice(&part);
     }
     ([("content-type", "application/json")], body).into_response()
+}
+
+async fn keys(
+    Extension(visitor): Extension<Visitor>,
+    State(methods): State<Methods>,
+) -> HttpResponse {
+    look((&methods, visitor), "key.list", &[]).await
 }
 
 async fn sessions(

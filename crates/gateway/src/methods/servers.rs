@@ -27,8 +27,8 @@ pub(super) async fn answer(
 ) -> Result<Value, RpcError> {
     let known: &[&str] = match method {
         "server.list" => &[],
-        "server.get" | "server.logs" => &["name"],
-        "server.probe" | "server.restart" => &["name", "wait_s"],
+        "server.get" | "server.logs" => &["name", "tenant"],
+        "server.probe" | "server.restart" => &["name", "tenant", "wait_s"],
         method => return Err(RpcError::method_not_found(method)),
     };
     check(params, known)?;
@@ -62,8 +62,12 @@ fn find(status: &Status, params: &RawObject) -> Result<Server, RpcError> {
     let name = params
         .get_string("name")
         .ok_or_else(|| refusal("invalid_params", "`name` must be a string"))?;
-    let servers = status.front.servers();
-    let server = servers.get(&name).cloned();
+    let tenant = match params.get("tenant").map(RawJson::as_string) {
+        None => None,
+        Some(Some(tenant)) => Some(tenant),
+        Some(None) => return Err(refusal("invalid_params", "`tenant` must be a string")),
+    };
+    let server = status.find(&name, tenant.as_deref());
     server.ok_or_else(|| refusal("not_found", "no server of this name is configured"))
 }
 
