@@ -144,6 +144,7 @@ async fn serve(
     let pool = PoolBuilder::new(SystemTime::now, chance)
         .environment(ground.environment)
         .keeper(ground.keeper)
+        .tools_only()
         .build();
     let (servers, _) = pool.reconcile(&session.config, &Servers::default());
     let ending = Service::new(channel, &session, servers).run(stop).await;

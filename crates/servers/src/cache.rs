@@ -38,17 +38,25 @@ impl SchemaCache {
 
     /// Returns the tools last listed under a definition.
     pub fn load(&self, key: &str) -> Option<Vec<RawJson>> {
-        let path = self.path(key);
-        let size = fs::metadata(&path).ok()?.len();
-        let text = (size <= LARGEST).then(|| fs::read(&path).ok())??;
-        let entry = RawObject::parse(&RawJson::parse(text).ok()?).ok()?;
-        let current = entry
-            .get("version")
-            .is_some_and(|version| version.as_bytes() == VERSION.as_bytes());
-        if current {
-            entry.get("tools")?.items().ok()
-        } else {
-            None
+        read_entry(&self.path(key))?.get("tools")?.items().ok()
+    }
+
+    /// Returns what was last listed beside tools under a definition.
+    pub(crate) fn load_offers(&self, key: &str) -> Option<RawObject> {
+        read_entry(&self.path(&offers_key(key)))
+    }
+
+    /// As [`SchemaCache::store_newest`], for what was listed beside tools.
+    pub(crate) fn store_newest_offers(
+        &self,
+        key: &str,
+        entry: RawObject,
+        is_newest: impl FnOnce() -> bool,
+    ) -> io::Result<()> {
+        let _turn = self.writing.lock();
+        match is_newest() {
+            true => self.write_entry(&offers_key(key), entry),
+            false => Ok(()),
         }
     }
 
@@ -71,11 +79,13 @@ impl SchemaCache {
     /// # Errors
     /// Where the directory or the file cannot be written.
     pub fn store(&self, key: &str, tools: &[RawJson]) -> io::Result<()> {
+        let entry = [("tools", RawJson::encode(tools))].into_iter().collect();
+        self.write_entry(key, entry)
+    }
+
+    fn write_entry(&self, key: &str, mut entry: RawObject) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
-        let version = RawJson::encode(&1);
-        let entry: RawObject = [("version", version), ("tools", RawJson::encode(tools))]
-            .into_iter()
-            .collect();
+        entry.set("version", RawJson::encode(&1));
         let fresh = self.dir.join(format!(".{key}.{}.new", std::process::id()));
         let written = write_private(&fresh, entry.to_raw().as_bytes())
             .and_then(|()| fs::rename(&fresh, self.path(key)));
@@ -89,6 +99,19 @@ impl SchemaCache {
     fn path(&self, key: &str) -> Utf8PathBuf {
         self.dir.join(format!("{key}.json"))
     }
+}
+
+/// Offers stand in a file of their own, since they are listed apart from the tools.
+fn offers_key(key: &str) -> String {
+    format!("{key}.offers")
+}
+
+fn read_entry(path: &Utf8Path) -> Option<RawObject> {
+    let size = fs::metadata(path).ok()?.len();
+    let text = (size <= LARGEST).then(|| fs::read(path).ok())??;
+    let entry = RawObject::parse(&RawJson::parse(text).ok()?).ok()?;
+    let version = entry.get("version")?;
+    (version.as_bytes() == VERSION.as_bytes()).then_some(entry)
 }
 
 fn write_private(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {

@@ -9,6 +9,7 @@ mod actor;
 mod breaker;
 mod cache;
 mod link;
+mod offers;
 mod pool;
 mod process;
 mod quiet;
@@ -23,6 +24,7 @@ mod usage;
 
 pub use cache::SchemaCache;
 pub use link::{Builtin, LinkError};
+pub use offers::{Offer, Offers};
 pub use pool::{Draining, Pool, PoolBuilder, Reconciled, Servers};
 pub use process::{ContainmentReport, HostEnvironment, Keeper, Role, Rung, SpawnError, role};
 pub use server::{Server, ServerError};

@@ -25,6 +25,7 @@ use crate::{
     actor::{Actor, Nature, Setting},
     cache::SchemaCache,
     link::{Builtin, LinkContext},
+    offers::Offers,
     process::{ContainmentReport, HostEnvironment, Keeper, LogRing, Processes},
     server::{Lease, Retirement, Server, Shared, begins_as},
     slots::Slots,
@@ -47,6 +48,7 @@ pub struct PoolBuilder {
     hidden: Vec<Utf8PathBuf>,
     builtin: Option<Builtin>,
     cache: Option<SchemaCache>,
+    tools_only: bool,
     client_info: RawJson,
     nature: Nature,
 }
@@ -55,6 +57,7 @@ pub struct PoolBuilder {
 pub struct Pool {
     context: LinkContext,
     cache: Option<SchemaCache>,
+    tools_only: bool,
     nature: Nature,
     all_slots: Slots,
     running: Mutex<Running>,
@@ -117,6 +120,7 @@ impl PoolBuilder {
             hidden: Vec::new(),
             builtin: None,
             cache: None,
+            tools_only: false,
             client_info: RawJson::encode(&client_info),
             nature: Nature {
                 observer: None,
@@ -169,6 +173,13 @@ impl PoolBuilder {
         self
     }
 
+    /// Asks servers for their tools alone, and not for resources and prompts.
+    #[must_use]
+    pub fn tools_only(mut self) -> Self {
+        self.tools_only = true;
+        self
+    }
+
     /// Makes the pool; it runs no server before a configuration is taken in.
     pub fn build(self) -> Pool {
         let tasks = TaskTracker::new();
@@ -181,6 +192,7 @@ impl PoolBuilder {
                 tasks: tasks.clone(),
             },
             cache: self.cache,
+            tools_only: self.tools_only,
             nature: self.nature,
             all_slots: Slots::new(0),
             running: Mutex::default(),
@@ -345,6 +357,12 @@ impl Pool {
         server
     }
 
+    fn cached_offers(&self, definition: &ServerDefinition) -> Option<Arc<Offers>> {
+        let cache = self.cache.as_ref()?;
+        let entry = cache.load_offers(&definition.cache_key())?;
+        Offers::from_cache(&entry).map(Arc::new)
+    }
+
     fn start(
         &self,
         definition: &ServerDefinition,
@@ -358,8 +376,11 @@ impl Pool {
         let cached = cached.map(|entries| Arc::new(ToolSet::new(&entries, Some(0))));
         let own_list = AtomicBool::new(cached.is_some());
         let tools = cached.or_else(|| replaced.and_then(Server::tools));
+        let offers = self.cached_offers(definition);
+        let offers = offers.or_else(|| replaced.and_then(Server::offers));
         let (commands, received) = mpsc::channel(COMMANDS);
-        let snapshot = first_snapshot(definition, tools.as_deref(), (self.nature.clock)());
+        let mut snapshot = first_snapshot(definition, tools.as_deref(), (self.nature.clock)());
+        snapshot.offered = offers.is_some();
         let shared = Arc::new(Shared {
             log: LogRing::new(private_values(definition)),
             definition: definition.clone(),
@@ -367,6 +388,9 @@ impl Pool {
             tools: watch::Sender::new(tools),
             own_list,
             lists: AtomicU64::new(0),
+            stale: AtomicBool::new(false),
+            offers: watch::Sender::new(offers),
+            offer_lists: AtomicU64::new(0),
             list_asked_at: OnceLock::new(),
             snapshot: watch::Sender::new(snapshot),
             commands,
@@ -385,6 +409,7 @@ impl Pool {
             shared: Arc::clone(&shared),
             context: self.context.clone(),
             cache: self.cache.clone(),
+            tools_only: self.tools_only,
             nature: self.nature.clone(),
             stop: stop.clone(),
         };
@@ -503,6 +528,7 @@ fn first_snapshot(
         tools: tools.map_or(0, ToolSet::len),
         left_out: Vec::new(),
         listed: tools.is_some(),
+        offered: false,
         protocol: None,
         pid: None,
         rung: None,

@@ -44,6 +44,9 @@ pub struct ServerSnapshot {
     pub left_out: Vec<String>,
     /// Whether its tools are known, from itself or from the schema cache.
     pub listed: bool,
+    /// Whether it is known what it offers beside tools.
+    #[serde(skip)]
+    pub offered: bool,
     /// The revision spoken with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<&'static str>,

@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    CallError, Client, Exchange, PeerInfo, Transport, http::HttpTransport, modern_meta,
+    Announced, CallError, Client, Exchange, PeerInfo, Transport, http::HttpTransport, modern_meta,
     pipe::PipeTransport, target::HttpTarget, watch::watch_changes,
 };
 use crate::{
@@ -109,7 +109,7 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let (changed, tools_changed) = watch::channel(0);
+    let (changed, announced) = watch::channel(Announced::default());
     let pipe = PipeTransport::start(
         reader,
         writer,
@@ -123,7 +123,7 @@ where
         Protocol::Legacy => handshake.initialize().await,
         Protocol::Auto => handshake.probe_pipe(options.probe_wait).await,
     }?;
-    Ok(handshake.finish(peer, tools_changed))
+    Ok(handshake.finish(peer, announced))
 }
 
 /// Connects an upstream over HTTP.
@@ -137,7 +137,7 @@ pub async fn connect_http(
     target: HttpTarget,
     options: &ConnectOptions,
 ) -> Result<Client, ConnectError> {
-    let (changed, tools_changed) = watch::channel(0);
+    let (changed, announced) = watch::channel(Announced::default());
     let http = HttpTransport::new(
         target,
         options.max_message_bytes.clone(),
@@ -151,7 +151,7 @@ pub async fn connect_http(
         Protocol::Legacy => handshake.initialize().await,
         Protocol::Auto => handshake.probe_http().await,
     }?;
-    Ok(handshake.finish(peer, tools_changed))
+    Ok(handshake.finish(peer, announced))
 }
 
 struct Handshake<'a> {
@@ -178,13 +178,13 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    fn finish(mut self, peer: PeerInfo, tools_changed: watch::Receiver<u64>) -> Client {
+    fn finish(mut self, peer: PeerInfo, announced: watch::Receiver<Announced>) -> Client {
         self.done = true;
         let client = Client {
             transport: self.transport.clone(),
             peer: Arc::new(peer),
             client_info: self.options.client_info.clone(),
-            tools_changed,
+            announced,
         };
         self.options.tasks.spawn(watch_changes(client.clone()));
         client

@@ -22,7 +22,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    CallError, Exchange,
+    Announced, CallError, Exchange,
     connections::{Connections, ResponseBody},
     pipe::answer_to,
     target::HttpTarget,
@@ -64,7 +64,7 @@ struct Shared {
     /// What the handshake of a legacy upstream gave: the revision, and the session id where there is one.
     session: Mutex<(Option<HeaderValue>, Option<HeaderValue>)>,
     next_id: AtomicU64,
-    tools_changed: watch::Sender<u64>,
+    announced: watch::Sender<Announced>,
     stopped: CancellationToken,
     limit: ByteLimit,
     tasks: TaskTracker,
@@ -85,7 +85,7 @@ impl HttpTransport {
     pub(super) fn new(
         target: HttpTarget,
         limit: ByteLimit,
-        tools_changed: watch::Sender<u64>,
+        announced: watch::Sender<Announced>,
         tasks: &TaskTracker,
     ) -> Result<Self, rustls::Error> {
         let mut target = target;
@@ -102,7 +102,7 @@ impl HttpTransport {
                 connections: Arc::new(connections),
                 session: Mutex::new((None, None)),
                 next_id: AtomicU64::new(1),
-                tools_changed,
+                announced,
                 stopped,
                 limit,
                 calls: TaskTracker::new(),
@@ -411,8 +411,7 @@ impl Shared {
         id: Option<u64>,
         events: Option<&tokio::sync::mpsc::Sender<Notification>>,
     ) {
-        if notification.method == "notifications/tools/list_changed" {
-            self.tools_changed.send_modify(|number| *number += 1);
+        if Announced::note(&self.announced, &notification.method) {
             return;
         }
         let token = notification

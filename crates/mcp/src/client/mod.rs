@@ -19,6 +19,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+pub use watch::Announced;
 
 use crate::{
     message::{Notification, Outcome},
@@ -47,7 +48,7 @@ pub struct Client {
     transport: Transport,
     peer: Arc<PeerInfo>,
     client_info: RawJson,
-    tools_changed: watch_channel::Receiver<u64>,
+    announced: watch_channel::Receiver<Announced>,
 }
 
 #[derive(Clone)]
@@ -155,9 +156,15 @@ impl Client {
         &self.peer
     }
 
-    /// Returns a number that rises each time the upstream says that its tools changed.
-    pub fn tools_changed(&self) -> watch_channel::Receiver<u64> {
-        self.tools_changed.clone()
+    /// Watches what the upstream says of its lists.
+    pub fn announced(&self) -> watch_channel::Receiver<Announced> {
+        self.announced.clone()
+    }
+
+    /// Tells whether the upstream declared a capability, such as `resources`.
+    pub fn declares(&self, capability: &str) -> bool {
+        let declared = self.peer.capabilities.get(capability);
+        declared.is_some_and(RawJson::is_object)
     }
 
     /// Completes when the connection has ended; never for HTTP, where each request stands for itself.

@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{CallError, Exchange};
+use super::{Announced, CallError, Exchange};
 use crate::{
     error::RpcError,
     limit::ByteLimit,
@@ -43,7 +43,7 @@ struct Shared {
     waiting: Mutex<Option<HashMap<u64, Waiting>>>,
     next_id: AtomicU64,
     garbage: AtomicU64,
-    tools_changed: watch::Sender<u64>,
+    announced: watch::Sender<Announced>,
     stopped: CancellationToken,
     limit: ByteLimit,
 }
@@ -60,7 +60,7 @@ impl PipeTransport {
         reader: R,
         writer: W,
         limit: &ByteLimit,
-        tools_changed: watch::Sender<u64>,
+        announced: watch::Sender<Announced>,
         tasks: &TaskTracker,
     ) -> Self
     where
@@ -73,7 +73,7 @@ impl PipeTransport {
             waiting: Mutex::new(Some(HashMap::new())),
             next_id: AtomicU64::new(1),
             garbage: AtomicU64::new(0),
-            tools_changed,
+            announced,
             stopped: CancellationToken::new(),
             limit: limit.clone(),
         });
@@ -282,9 +282,7 @@ impl Shared {
 
     fn take_notification(&self, notification: Notification) {
         match notification.method.as_str() {
-            "notifications/tools/list_changed" => {
-                self.tools_changed.send_modify(|number| *number += 1);
-            }
+            method if Announced::note(&self.announced, method) => {}
             "notifications/progress" => {
                 let token = notification
                     .params

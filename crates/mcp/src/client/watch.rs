@@ -5,10 +5,13 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
 use super::{Call, CallError, Client, Transport};
-use crate::{raw::RawJson, version::Era};
+use crate::{object::RawObject, raw::RawJson, version::Era};
 
 /// How long to wait before a stream that ended is opened again, doubling up to the last.
 const PAUSES: [Duration; 6] = [
@@ -24,9 +27,32 @@ const HELD: Duration = Duration::from_secs(60);
 /// For a request that is answered when it ends, years from now.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// How often an upstream said that a list of its changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Announced {
+    /// Its tools.
+    pub tools: u64,
+    /// Its prompts, resources or resource templates.
+    pub offers: u64,
+}
+
+impl Announced {
+    /// Takes note of a notification; tells whether it announces a list.
+    pub(super) fn note(announced: &watch::Sender<Self>, method: &str) -> bool {
+        match method {
+            "notifications/tools/list_changed" => announced.send_modify(|all| all.tools += 1),
+            "notifications/prompts/list_changed" | "notifications/resources/list_changed" => {
+                announced.send_modify(|all| all.offers += 1);
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
 /// Runs until the connection ends, or the upstream offers no changes.
 pub(super) async fn watch_changes(client: Client) {
-    if !announces_changes(&client) {
+    if filter(&client).is_empty() {
         return;
     }
     let stopped = client.transport.stopped();
@@ -57,15 +83,22 @@ pub(super) async fn watch_changes(client: Client) {
     }
 }
 
-fn announces_changes(client: &Client) -> bool {
-    let tools = client
-        .peer
-        .capabilities
-        .get_object("tools")
-        .unwrap_or_default();
-    tools
-        .get("listChanged")
-        .is_some_and(|flag| flag.as_bytes() == b"true")
+/// Returns the filter of `subscriptions/listen` for the lists whose changes the upstream announces.
+fn filter(client: &Client) -> RawObject {
+    let announced = |capability: &str| {
+        let declared = client.peer.capabilities.get_object(capability);
+        let flag = declared.and_then(|declared| declared.get("listChanged").cloned());
+        flag.is_some_and(|flag| flag.as_bytes() == b"true")
+    };
+    [
+        ("tools", "toolsListChanged"),
+        ("prompts", "promptsListChanged"),
+        ("resources", "resourcesListChanged"),
+    ]
+    .into_iter()
+    .filter(|(capability, _)| announced(capability))
+    .map(|(_, wanted)| (wanted, RawJson::encode(&true)))
+    .collect()
 }
 
 /// Watches until the stream ends; tells whether to open it again.
@@ -73,7 +106,7 @@ async fn watch_once(client: &Client) -> bool {
     match (&client.transport, client.peer.version.era()) {
         (Transport::Pipe(_), Era::Legacy) => false,
         (_, Era::Modern) => {
-            let filter = RawJson::encode(&serde_json::json!({"toolsListChanged": true}));
+            let filter = filter(client).to_raw();
             let params = [("notifications", filter)].into_iter().collect();
             let call = Call {
                 method: "subscriptions/listen".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use genlock_mcp::client::Protocol;
+use genlock_mcp::client::{Announced, Protocol};
 use tokio::time::{Instant, sleep};
 
 use super::{Actor, DRAIN, Live};
@@ -71,19 +71,23 @@ impl Actor {
         } = link;
         let now = Instant::now();
         self.has_run = true;
-        let tools_changed = client.tools_changed();
+        let announced = client.announced();
+        let noted = Announced::default();
         let connection = Arc::new(Connection::new(client));
         let mut relist = Relist::new(now);
         self.judge_list(&mut relist, Ok(tools));
         self.live = Some(Live {
-            tools_changed,
+            announced,
+            noted,
             child,
             connection: Arc::clone(&connection),
             relist,
+            offers_relist: Relist::new(now),
             made_at: now,
             tried_at: now,
         });
         self.setting.shared.connection.store(Some(connection));
+        self.list_offers();
         self.step(ServerEvent::Connected).await;
     }
 
@@ -96,6 +100,7 @@ impl Actor {
     pub(super) async fn disconnect(&mut self) {
         self.setting.shared.connection.store(None);
         self.under_way.listing = None;
+        self.under_way.offering = None;
         self.under_way.trying = None;
         if let Some(Live {
             connection, child, ..

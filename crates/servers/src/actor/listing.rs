@@ -13,6 +13,21 @@ use crate::{
 };
 
 impl Actor {
+    /// Takes note of what the server says of its lists. From here to the next good listing nobody can say whether a tool is
+    /// still as it was listed.
+    pub(super) fn take_note(&mut self) {
+        let Some(live) = &mut self.live else { return };
+        let now = *live.announced.borrow_and_update();
+        let before = std::mem::replace(&mut live.noted, now);
+        if now.tools != before.tools {
+            self.setting.shared.stale.store(true, Ordering::Release);
+            live.relist.announced(Instant::now());
+        }
+        if now.offers != before.offers {
+            live.offers_relist.announced(Instant::now());
+        }
+    }
+
     pub(super) fn list_again(&mut self) {
         let Some(live) = &mut self.live else { return };
         live.relist.began(Instant::now());
@@ -54,7 +69,9 @@ impl Actor {
                     .to_owned()
             }
         };
-        let server = self.setting.shared.definition.name.as_str();
+        let shared = &self.setting.shared;
+        shared.stale.store(true, Ordering::Release);
+        let server = shared.definition.name.as_str();
         tracing::warn!(server, why, "the last list of tools stays");
         self.last_error = Some(why);
     }
@@ -81,6 +98,7 @@ impl Actor {
             });
         }
         shared.own_list.store(true, Ordering::Release);
+        shared.stale.store(false, Ordering::Release);
         shared.tools.send_if_modified(|current| {
             let differs = current.as_ref() != Some(&tools);
             if differs {

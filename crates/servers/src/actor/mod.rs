@@ -2,6 +2,7 @@
 
 mod connecting;
 mod listing;
+mod offering;
 mod resting;
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use genlock_mcp::client::{CallError, ListError, Protocol};
+use genlock_mcp::client::{Announced, CallError, ListError, Protocol};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     cache::SchemaCache,
     link::{Link, LinkContext, LinkError, protocol_of},
+    offers::Offering,
     process::Child,
     relist::Relist,
     server::{Command, Connection, Shared},
@@ -50,6 +52,8 @@ pub(crate) struct Setting {
     pub(crate) shared: Arc<Shared>,
     pub(crate) context: LinkContext,
     pub(crate) cache: Option<SchemaCache>,
+    /// Whether servers are asked for their tools alone.
+    pub(crate) tools_only: bool,
     pub(crate) nature: Nature,
     pub(crate) stop: CancellationToken,
 }
@@ -74,8 +78,11 @@ pub(crate) struct Actor {
 struct Live {
     connection: Arc<Connection>,
     child: Option<Child>,
-    tools_changed: watch::Receiver<u64>,
+    announced: watch::Receiver<Announced>,
+    /// What of it was taken note of.
+    noted: Announced,
     relist: Relist,
+    offers_relist: Relist,
     made_at: Instant,
     tried_at: Instant,
 }
@@ -85,6 +92,7 @@ struct Live {
 struct UnderWay {
     connecting: Option<Task<Result<Link, LinkError>>>,
     listing: Option<Task<Result<Arc<ToolSet>, ListError>>>,
+    offering: Option<Task<Offering>>,
     /// A try whether the server is there, and when it began.
     trying: Option<Task<(Instant, Result<(), CallError>)>>,
 }
@@ -100,6 +108,8 @@ enum Woken {
     Announced,
     ListingDue,
     Listed(Result<Arc<ToolSet>, ListError>),
+    OffersDue,
+    Offered(Box<Offering>),
     QuietDue,
     Tried(Instant, Result<(), CallError>),
     Asked(Command),
@@ -136,15 +146,16 @@ impl Actor {
                     self.take_attempt(*result).await;
                 }
                 Woken::Ended => self.step(lost("the connection ended")).await,
-                Woken::Announced => {
-                    if let Some(live) = &mut self.live {
-                        live.relist.announced(Instant::now());
-                    }
-                }
+                Woken::Announced => self.take_note(),
                 Woken::ListingDue => self.list_again(),
                 Woken::Listed(listed) => {
                     self.under_way.listing = None;
                     self.take_list(listed);
+                }
+                Woken::OffersDue => self.list_offers(),
+                Woken::Offered(offering) => {
+                    self.under_way.offering = None;
+                    self.take_offers(*offering);
                 }
                 Woken::QuietDue => self.take_quiet().await,
                 Woken::Tried(began_at, result) => {
@@ -166,18 +177,23 @@ impl Actor {
             (Some(live), None) => live.relist.due_at(),
             (Some(_) | None, _) => None,
         };
+        let offers_due = match (&self.live, &self.under_way.offering) {
+            (Some(live), None) => live.offers_relist.due_at(),
+            (Some(_) | None, _) => None,
+        };
         let UnderWay {
             connecting,
             listing,
+            offering,
             trying,
         } = &mut self.under_way;
         let (live, changes) = match &mut self.live {
             Some(Live {
                 connection,
                 child,
-                tools_changed,
+                announced,
                 ..
-            }) => (Some((&*connection, child.as_ref())), Some(tools_changed)),
+            }) => (Some((&*connection, child.as_ref())), Some(announced)),
             None => (None, None),
         };
         tokio::select! {
@@ -187,9 +203,11 @@ impl Actor {
             () = ended(live) => Woken::Ended,
             Some(command) = self.commands.recv() => Woken::Asked(command),
             result = on(listing) => Woken::Listed(result),
+            offered = on(offering) => Woken::Offered(Box::new(offered)),
             (began_at, result) = on(trying) => Woken::Tried(began_at, result),
             () = changed(changes) => Woken::Announced,
             () = come(listing_due) => Woken::ListingDue,
+            () = come(offers_due) => Woken::OffersDue,
             () = come(due) => Woken::Due,
             () = come(quiet_due) => Woken::QuietDue,
         }
@@ -339,6 +357,7 @@ impl Actor {
                     .map(|tools| tools.left_out.clone())
                     .unwrap_or_default(),
                 listed: tools.is_some(),
+                offered: shared.offers.borrow().is_some(),
                 protocol: client.map(|client| client.peer().version.as_str()),
                 pid: child.and_then(Child::pid),
                 rung: child.map(|child| child.rung().number()),
@@ -404,7 +423,7 @@ async fn on<T>(task: &mut Option<Task<T>>) -> T {
     }
 }
 
-async fn changed(changes: Option<&mut watch::Receiver<u64>>) {
+async fn changed(changes: Option<&mut watch::Receiver<Announced>>) {
     let gone = match changes {
         Some(changes) => changes.changed().await.is_err(),
         None => true,

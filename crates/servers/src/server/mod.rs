@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     breaker::{Breaker, FAILURES},
+    offers::Offers,
     process::LogRing,
     slots::Slots,
     snapshot::ServerSnapshot,
@@ -79,6 +80,12 @@ pub(crate) struct Shared {
     pub(crate) own_list: AtomicBool,
     /// How often its tools were listed.
     pub(crate) lists: AtomicU64,
+    /// Whether its tools may have changed since they were listed.
+    pub(crate) stale: AtomicBool,
+    /// What it offers beside tools; none while that is not known.
+    pub(crate) offers: watch::Sender<Option<Arc<Offers>>>,
+    /// How often that was listed.
+    pub(crate) offer_lists: AtomicU64,
     /// When a list first asked for the tools of a server that was never listed.
     pub(crate) list_asked_at: OnceLock<Instant>,
     pub(crate) snapshot: watch::Sender<ServerSnapshot>,
@@ -234,6 +241,23 @@ impl Server {
         self.lease.shared.tools.subscribe()
     }
 
+    /// Tells whether nobody can say that its tools are as they were listed: it said that they changed and they were not
+    /// listed since, or they are those of a definition that this one replaced.
+    pub fn is_stale(&self) -> bool {
+        let shared = &self.lease.shared;
+        shared.stale.load(Ordering::Acquire) || !shared.own_list.load(Ordering::Acquire)
+    }
+
+    /// Returns what it offers beside tools; `None` while that was never listed.
+    pub fn offers(&self) -> Option<Arc<Offers>> {
+        self.lease.shared.offers.borrow().clone()
+    }
+
+    /// Watches what it offers beside tools.
+    pub fn watch_offers(&self) -> watch::Receiver<Option<Arc<Offers>>> {
+        self.lease.shared.offers.subscribe()
+    }
+
     /// Returns how the server is now.
     pub fn snapshot(&self) -> ServerSnapshot {
         let shared = &self.lease.shared;
@@ -336,6 +360,22 @@ impl Server {
             false => boot,
         };
         (!known && Instant::now() < until).then_some(until)
+    }
+
+    /// As [`Server::wanted_in_list`], for a list of what it offers beside tools.
+    pub fn wanted_in_offers(&self, boot: Instant, wait: Duration) -> Option<Instant> {
+        let shared = &self.lease.shared;
+        if !shared.definition.enabled || shared.offers.borrow().is_some() {
+            return None;
+        }
+        if shared.snapshot.borrow().state == "lazy" {
+            self.start();
+        }
+        let until = match shared.definition.lazy {
+            true => *shared.list_asked_at.get_or_init(Instant::now) + wait,
+            false => boot,
+        };
+        (Instant::now() < until).then_some(until)
     }
 
     /// Starts the server where it is lazy, and waits until its tools are known or no attempt follows soon.
