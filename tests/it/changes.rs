@@ -140,6 +140,8 @@ async fn a_modern_listener_hears_only_what_it_asked_for_under_its_own_id() {
     let (gateway, control, _web, _scratch) = scene("modern", false);
     stage::wait_ready(&gateway).await;
     let client = ModernClient::new(gateway.url());
+    // From here on it is known which prompts there are.
+    client.request("prompts/list", "{}").await;
     let nothing = client.listen("{}").await;
     let prompts = client
         .listen(r#"{"promptsListChanged":true,"toolsListChanged":false}"#)
@@ -171,13 +173,17 @@ async fn a_modern_listener_hears_only_what_it_asked_for_under_its_own_id() {
     let none = json!({"notifications": {}});
     assert_eq!(
         said(nothing.transcript()),
-        [message(&nothing.id, acknowledged, none.clone())]
+        [message(&nothing.id, acknowledged, none)]
     );
     assert_eq!(
         said(prompts.transcript()),
-        [message(&prompts.id, acknowledged, none)]
+        [message(
+            &prompts.id,
+            acknowledged,
+            json!({"notifications": {"promptsListChanged": true}})
+        )]
     );
-    let some = json!({"notifications": {"toolsListChanged": true}});
+    let some = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
     assert_eq!(
         said(tools.transcript()),
         [

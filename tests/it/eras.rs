@@ -182,7 +182,10 @@ async fn discovery_names_every_revision_and_unknown_ones_are_negotiated_down() {
     );
     assert_eq!(
         found["capabilities"],
-        json!({"tools": {"listChanged": true}})
+        json!({
+            "tools": {"listChanged": true}, "resources": {"listChanged": true},
+            "prompts": {"listChanged": true}, "completions": {},
+        })
     );
     let meta = &found["_meta"]["io.modelcontextprotocol/serverInfo"];
     assert_eq!(meta["name"], "genlock");

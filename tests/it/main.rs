@@ -28,6 +28,7 @@ mod pinned;
 mod progress;
 mod raw;
 mod reload;
+mod resources;
 mod sessions;
 mod shutdown;
 mod surfaces;

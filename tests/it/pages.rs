@@ -66,7 +66,7 @@ async fn a_cursor_is_good_for_its_own_view_until_the_tools_change() {
         (&other_view, "invalid cursor"),
         (&made_up, "invalid cursor"),
         (&wrong, "`cursor` must be a string"),
-        (&stale, "the tools changed: list again from the first page"),
+        (&stale, "the list changed: list again from the first page"),
     ] {
         assert_eq!((error.code, error.message.as_str()), (-32602, message));
     }

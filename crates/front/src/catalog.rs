@@ -237,22 +237,10 @@ impl Catalog {
 
 impl Pages {
     fn new(tools: &[RawJson]) -> Self {
-        let page = |tools: &[RawJson]| {
-            let mut wire = Wire::new();
-            wire.push_text("[");
-            for (index, tool) in tools.iter().enumerate() {
-                if index > 0 {
-                    wire.push_text(",");
-                }
-                wire.push(tool);
-            }
-            wire.push_text("]");
-            RawJson::parse(wire.into_bytes()).unwrap_or(RawJson::NULL)
-        };
         let pages: Vec<RawJson> = if tools.is_empty() {
-            vec![page(&[])]
+            vec![page_of(&[])]
         } else {
-            tools.chunks(PAGE).map(page).collect()
+            tools.chunks(PAGE).map(page_of).collect()
         };
         let mut hasher = blake3::Hasher::new();
         for page in &pages {
@@ -263,6 +251,20 @@ impl Pages {
             id: Some(hasher.finalize()),
         }
     }
+}
+
+/// Writes entries as one page.
+pub(crate) fn page_of(entries: &[RawJson]) -> RawJson {
+    let mut wire = Wire::new();
+    wire.push_text("[");
+    for (index, entry) in entries.iter().enumerate() {
+        if index > 0 {
+            wire.push_text(",");
+        }
+        wire.push(entry);
+    }
+    wire.push_text("]");
+    RawJson::parse(wire.into_bytes()).unwrap_or(RawJson::NULL)
 }
 
 /// Returns a tool's definition under the name it is shown by; all else stays as the server wrote it.

@@ -15,30 +15,48 @@ impl CursorKey {
         Self(blake3::derive_key("genlock 2026 list cursor", secret))
     }
 
-    /// Makes the cursor of a page.
+    /// Makes the cursor of a page of the tools.
     pub(crate) fn seal(&self, page: usize, version: u64, surface: Surface) -> String {
+        self.seal_of(&[surface as u8], page, version)
+    }
+
+    /// Makes the cursor of a page of a view; no two views have the same name.
+    pub(crate) fn seal_of(&self, view: &[u8], page: usize, version: u64) -> String {
         let place = (page as u64).to_le_bytes();
         let mut bytes = [place, version.to_le_bytes()].concat();
-        bytes.extend_from_slice(&self.mark(&bytes, surface));
+        bytes.extend_from_slice(&self.mark(&bytes, view));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Reads a cursor back.
+    /// Reads a cursor of the tools back, as [`CursorKey::open_of`].
     ///
     /// # Errors
-    /// -32602 where it is not one of this gateway and this view, or the tools have changed since.
+    /// As there.
     pub(crate) fn open(
         &self,
         cursor: &str,
         version: u64,
         surface: Surface,
     ) -> Result<usize, RpcError> {
+        self.open_of(&[surface as u8], cursor, version)
+    }
+
+    /// Reads a cursor back.
+    ///
+    /// # Errors
+    /// -32602 where it is not one of this gateway and this view, or the list has changed since.
+    pub(crate) fn open_of(
+        &self,
+        view: &[u8],
+        cursor: &str,
+        version: u64,
+    ) -> Result<usize, RpcError> {
         let invalid = || RpcError::invalid_params("invalid cursor");
         let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| invalid())?;
         let (place, mark) = bytes.split_at_checked(16).ok_or_else(invalid)?;
         let genuine: [u8; SEAL] = mark.try_into().map_err(|_| invalid())?;
         if blake3::Hash::from(widened(genuine))
-            != blake3::Hash::from(widened(self.mark(place, surface)))
+            != blake3::Hash::from(widened(self.mark(place, view)))
         {
             return Err(invalid());
         }
@@ -51,16 +69,16 @@ impl CursorKey {
         match (number(0..8), number(8..16)) {
             (Some(page), Some(of)) if of == version => usize::try_from(page).map_err(|_| invalid()),
             (Some(_), Some(_)) => Err(RpcError::invalid_params(
-                "the tools changed: list again from the first page",
+                "the list changed: list again from the first page",
             )
             .with_data(&serde_json::json!({"reason": "cursor_stale"}))),
             _ => Err(invalid()),
         }
     }
 
-    fn mark(&self, place: &[u8], surface: Surface) -> [u8; SEAL] {
+    fn mark(&self, place: &[u8], view: &[u8]) -> [u8; SEAL] {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        hasher.update(place).update(&[surface as u8]);
+        hasher.update(place).update(view);
         let mut mark = [0; SEAL];
         hasher.finalize_xof().fill(&mut mark);
         mark

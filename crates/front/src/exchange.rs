@@ -1,12 +1,16 @@
 //! [`Exchange`]: the handling of one request, under the world of its admission.
 
+mod asking;
+mod offers;
+mod receiver;
+
 use std::sync::Arc;
 
 use genlock_access::Visitor;
 use genlock_config::Surface;
 use genlock_mcp::{
     Era, Notification, Outcome, ProtocolVersion, RawJson, RawObject, Request, Response, RpcError,
-    error::escape_text, meta,
+    error::escape_text, headers::mismatch, meta,
 };
 use genlock_policy::Gates;
 use genlock_servers::{Server, ServerError};
@@ -16,6 +20,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use self::offers::OfferList;
+pub(crate) use self::receiver::Receiver;
 use crate::{
     catalog::{Entry, Target},
     era::{answerable, bridged},
@@ -38,6 +44,15 @@ pub(crate) struct Caller {
     pub(crate) headers: Option<HeaderMap>,
     /// Where progress goes; `None` where the client asked for none.
     pub(crate) events: Option<mpsc::Sender<Notification>>,
+}
+
+impl Caller {
+    /// Returns the level from which it wants log messages.
+    fn log_level(&self, params: &RawObject) -> Option<RawJson> {
+        self.events
+            .as_ref()
+            .and_then(|_| params.get_object("_meta")?.get(meta::LOG_LEVEL).cloned())
+    }
 }
 
 /// An answer, and whether its method is one that is served.
@@ -108,6 +123,7 @@ impl Front {
         entry: &Entry,
         params: RawObject,
         gates: &Gates,
+        receiver: &Receiver,
         caller: &Caller,
     ) -> Result<Outcome, RpcError> {
         let arguments = params.get("arguments");
@@ -115,20 +131,23 @@ impl Front {
             return Ok(self.refused(&denied.to_string(), denied.code(), false, caller.era));
         }
         if let Some(headers) = &caller.headers {
+            if receiver.config.param_validation_required && entry.server.is_stale() {
+                return Err(unchecked(entry));
+            }
             entry.tool.params.check(headers, arguments)?;
         }
         let param_headers = entry.tool.params.values(arguments);
-        let log_level = caller
-            .events
-            .as_ref()
-            .and_then(|_| params.get_object("_meta")?.get(meta::LOG_LEVEL).cloned());
+        let log_level = caller.log_level(&params);
         let mut call = tool_call(&entry.tool.name, params);
         call.param_headers = param_headers;
         call.capabilities = caller.capabilities.as_ref().map(answerable);
         call.log_level = log_level;
         call.events = caller.events.clone();
         match entry.server.call(call, None).await {
-            Ok(outcome) => Ok(bridged(outcome, caller.era)),
+            Ok(outcome) => {
+                let outcome = receiver.of_call(&entry.server, outcome);
+                Ok(bridged(outcome, caller.era))
+            }
             Err(error) => Ok(self.not_answered(&error, caller.era)),
         }
     }
@@ -181,6 +200,14 @@ impl Exchange {
         let result = match (method.as_str(), self.caller.era) {
             ("tools/call", _) => self.call(params).await,
             ("tools/list", _) => self.list(&params).await,
+            ("resources/list", _) => self.list_offers(OfferList::Resources, &params).await,
+            ("resources/templates/list", _) => {
+                self.list_offers(OfferList::Templates, &params).await
+            }
+            ("prompts/list", _) => self.list_offers(OfferList::Prompts, &params).await,
+            ("resources/read", _) => self.read(params).await,
+            ("prompts/get", _) => self.get_prompt(params).await,
+            ("completion/complete", _) => self.complete(params).await,
             ("server/discover", Era::Modern) => Ok(Outcome::Object(self.discovered())),
             ("ping", Era::Legacy) => Ok(Outcome::Object(RawObject::default())),
             _ => {
@@ -220,11 +247,7 @@ impl Exchange {
     // === lists ===
 
     async fn list(&mut self, params: &RawObject) -> Result<Outcome, RpcError> {
-        let cursor = match params.get("cursor").map(RawJson::as_string) {
-            None => None,
-            Some(Some(cursor)) => Some(cursor),
-            Some(None) => return Err(RpcError::invalid_params("`cursor` must be a string")),
-        };
+        let cursor = cursor(params)?;
         self.wait_for_first_lists().await;
         let world = Arc::clone(&self.world);
         let catalog = &world.catalog;
@@ -294,15 +317,17 @@ impl Exchange {
         };
         match found {
             Ok(Target::Tool(entry)) => {
+                let (gates, receiver) = (Arc::clone(&self.world.gates), self.receiver());
                 let Self {
                     front,
                     world,
                     caller,
                 } = self;
-                let gates = Arc::clone(&world.gates);
                 // Only this server is needed from here on: the others need not wait for its answer.
                 drop(world);
-                front.call_tool(&entry, params, &gates, &caller).await
+                front
+                    .call_tool(&entry, params, &gates, &receiver, &caller)
+                    .await
             }
             Ok(Target::Meta(tool)) => self.call_meta(tool, &params).await,
             Err(Some(error)) => Ok(self.front.not_answered(&error, self.caller.era)),
@@ -386,6 +411,7 @@ impl Exchange {
                 list_tools(&self.world.catalog, &self.world.servers, &arguments)?
             }
             MetaTool::Call => {
+                let receiver = self.receiver();
                 let batch = Batch::parse(&self.front.new_id(), &arguments, &self.world);
                 let Self {
                     front,
@@ -395,7 +421,7 @@ impl Exchange {
                 // The batch holds the servers that it names.
                 drop(world);
                 let mut result = match batch {
-                    Ok(batch) => batch.run(caller.events.clone()).await,
+                    Ok(batch) => batch.run(caller.events.clone(), &receiver).await,
                     Err(refused) => refused,
                 };
                 front.finish_own(&mut result, None, caller.era);
@@ -431,6 +457,29 @@ async fn first_attempt(server: &Server) {
         .await;
 }
 
+/// Reads the cursor of a list request.
+fn cursor(params: &RawObject) -> Result<Option<String>, RpcError> {
+    match params.get("cursor").map(RawJson::as_string) {
+        None => Ok(None),
+        Some(Some(cursor)) => Ok(Some(cursor)),
+        Some(None) => Err(RpcError::invalid_params("`cursor` must be a string")),
+    }
+}
+
+/// Refuses a call whose headers cannot be checked: nobody knows whether the tool is still as it was listed.
+fn unchecked(entry: &Entry) -> RpcError {
+    mismatch(format!(
+        "the headers cannot be checked: the tools of server `{}` changed and were not listed since",
+        entry.server.name()
+    ))
+}
+
+/// What is served, whatever the servers offer now: they may offer more at any time.
 fn capabilities() -> RawJson {
-    RawJson::encode(&serde_json::json!({"tools": {"listChanged": true}}))
+    RawJson::encode(&serde_json::json!({
+        "tools": {"listChanged": true},
+        "resources": {"listChanged": true},
+        "prompts": {"listChanged": true},
+        "completions": {},
+    }))
 }

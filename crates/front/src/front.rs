@@ -7,7 +7,7 @@ use genlock_access::Visitor;
 use genlock_config::{Config, Mode, Scope};
 use genlock_mcp::RawJson;
 use genlock_policy::GenerationNumber;
-use genlock_servers::{Pool, Server, ServerSnapshot, Servers, ToolSet};
+use genlock_servers::{Offers, Pool, Server, ServerSnapshot, Servers, ToolSet};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -16,6 +16,7 @@ use crate::{
     cursor::CursorKey,
     desk::Desk,
     meta_tools::MetaTool,
+    resources::links::Links,
     sessions::Sessions,
     visit::Keys,
     world::{Audience, Common, World},
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) moved: watch::Sender<u64>,
     pub(crate) cursors: CursorKey,
     pub(crate) sessions: Sessions,
+    /// The resource links that were handed out; they outlive the configuration that they were handed out under.
+    pub(crate) links: Links,
     pub(crate) entropy: Entropy,
     pub(crate) server_info: RawJson,
     /// What the host does for the meta tools, from when it has taken its place until the end: the host holds this front.
@@ -89,12 +92,13 @@ struct Watching {
 /// What tells of a server's tools and of its state.
 type ServerWatch = (
     watch::Receiver<Option<Arc<ToolSet>>>,
+    watch::Receiver<Option<Arc<Offers>>>,
     watch::Receiver<ServerSnapshot>,
 );
 
 /// Watches servers from now on: begun before a catalog is compiled, so that it misses no change that the catalog misses.
 fn watch_all<'s>(servers: impl IntoIterator<Item = &'s Server>) -> Vec<ServerWatch> {
-    let watch = |server: &Server| (server.watch_tools(), server.watch());
+    let watch = |server: &Server| (server.watch_tools(), server.watch_offers(), server.watch());
     servers.into_iter().map(watch).collect()
 }
 
@@ -178,7 +182,9 @@ impl Worlds {
     fn shows_more_than(&self, before: &Self) -> bool {
         self.all().any(|world| {
             let old = before.of(&world.audience);
-            old.is_some_and(|old| old.version != world.version)
+            old.is_some_and(|old| {
+                (old.version, old.shelf_version) != (world.version, world.shelf_version)
+            })
         })
     }
 }
@@ -195,13 +201,14 @@ impl Watching {
 
     /// Tells of every change of these servers.
     fn add(&self, watches: Vec<ServerWatch>, tasks: &TaskTracker) {
-        for (mut tools, mut states) in watches {
+        for (mut tools, mut offers, mut states) in watches {
             let (moved, until) = (Arc::clone(&self.moved), self.until.clone());
             tasks.spawn(async move {
                 loop {
                     let gone = tokio::select! {
                         () = until.cancelled() => return,
                         changed = tools.changed() => changed.is_err(),
+                        changed = offers.changed() => changed.is_err(),
                         changed = states.changed() => changed.is_err(),
                     };
                     if gone {
@@ -245,6 +252,7 @@ impl Front {
                 moved: watch::Sender::new(0),
                 cursors: CursorKey::new(&key),
                 sessions: Sessions::default(),
+                links: Links::default(),
                 entropy,
                 server_info: RawJson::encode(&server_info),
                 desk: Mutex::default(),
@@ -298,6 +306,7 @@ impl Front {
         }
         let next = Worlds::compile(&common, servers, tenants, Some(&before));
         self.replace(&before, next);
+        self.inner.links.follow(&common.config);
         self.refresh_on(watches);
         replaced
     }
@@ -326,9 +335,11 @@ impl Front {
     fn replace(&self, before: &Worlds, next: Worlds) {
         for world in next.shown() {
             let old = before.of(&world.audience);
-            let known = |report| old.is_some_and(|old| old.catalog.reports.contains(report));
-            for report in world.catalog.reports.iter().filter(|report| !known(report)) {
-                tracing::warn!(report, "tool names");
+            let known = old.map(|old| old.reports()).unwrap_or_default();
+            for report in world.reports() {
+                if !known.contains(&report) {
+                    tracing::warn!(report, "names");
+                }
             }
         }
         let changed = next.shows_more_than(before);
@@ -440,7 +451,7 @@ impl Front {
         let mut shown = (0, Vec::new());
         for world in worlds.shown() {
             shown.0 += world.catalog.entries().count();
-            shown.1.extend(world.catalog.reports.iter().cloned());
+            shown.1.extend(world.reports());
         }
         shown
     }

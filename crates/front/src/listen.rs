@@ -1,4 +1,4 @@
-//! The streams on which clients hear that the tools they are shown have changed.
+//! The streams on which clients hear that the lists they are shown have changed.
 
 use std::sync::Arc;
 
@@ -11,9 +11,12 @@ use genlock_mcp::{Notification, RawJson, RawObject, Request, Response, meta, sse
 use tokio::time::Interval;
 use tokio_util::sync::CancellationToken;
 
-use crate::{front::Front, reply, sessions::Session, views::ViewWatch};
-
-const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+use crate::{
+    front::Front,
+    reply,
+    sessions::Session,
+    views::{List, ViewWatch},
+};
 
 /// Opens the stream of a session for what belongs to no request.
 pub(crate) fn legacy(front: &Front, visitor: Visitor, session: Arc<Session>) -> HttpResponse {
@@ -46,8 +49,8 @@ impl Legacy {
             () = self.ended.cancelled() => None,
             () = self.stopped.cancelled() => None,
             changed = self.view.changed() => {
-                changed?;
-                Some(sse::event(Notification::new(TOOLS_CHANGED, RawObject::default()).to_wire()))
+                let told = changed?.into_iter().map(|list| list.changed(RawObject::default()));
+                Some(told.flat_map(|told| sse::event(told.to_wire())).collect())
             }
             _ = self.ticks.tick() => {
                 self.session.touch();
@@ -61,7 +64,7 @@ impl Legacy {
 #[derive(Debug, Clone)]
 pub(crate) struct Subscription {
     id: RawJson,
-    tools: bool,
+    lists: Vec<List>,
 }
 
 impl Subscription {
@@ -70,35 +73,42 @@ impl Subscription {
             .params
             .get_object("notifications")
             .unwrap_or_default();
-        let tools = filter
-            .get("toolsListChanged")
-            .is_some_and(|flag| flag.as_bytes() == b"true");
+        let asked_for = |list: &List| {
+            let flag = filter.get(list.filter());
+            flag.is_some_and(|flag| flag.as_bytes() == b"true")
+        };
         Self {
             id: request.id.clone(),
-            tools,
+            lists: List::ALL.into_iter().filter(asked_for).collect(),
         }
     }
 
     /// The first message: which part of the filter is honoured.
     pub(crate) fn acknowledgement(&self) -> Notification {
-        let mut honoured = RawObject::default();
-        if self.tools {
-            honoured.set("toolsListChanged", RawJson::encode(&true));
-        }
+        let honoured = self.lists.iter();
+        let honoured: RawObject = honoured
+            .map(|list| (list.filter(), RawJson::encode(&true)))
+            .collect();
         let params = [("_meta", self.meta()), ("notifications", honoured.to_raw())]
             .into_iter()
             .collect();
         Notification::new("notifications/subscriptions/acknowledged", params)
     }
 
-    /// Waits for the next change that was asked for; `None` when nothing can change any more.
-    pub(crate) async fn change(&self, view: &mut ViewWatch) -> Option<Notification> {
-        if !self.tools {
+    /// Waits for the next changes that were asked for; `None` when nothing can change any more.
+    pub(crate) async fn changes(&self, view: &mut ViewWatch) -> Option<Vec<Notification>> {
+        if self.lists.is_empty() {
             return std::future::pending().await;
         }
-        view.changed().await?;
-        let params = [("_meta", self.meta())].into_iter().collect();
-        Some(Notification::new(TOOLS_CHANGED, params))
+        loop {
+            let mut changed = view.changed().await?;
+            changed.retain(|list| self.lists.contains(list));
+            let params = || [("_meta", self.meta())].into_iter().collect();
+            let told: Vec<_> = changed.iter().map(|list| list.changed(params())).collect();
+            if !told.is_empty() {
+                return Some(told);
+            }
+        }
     }
 
     /// The answer that ends the subscription in order.
@@ -154,8 +164,11 @@ impl Modern {
     async fn next(&mut self) -> (Vec<Bytes>, bool) {
         tokio::select! {
             () = self.stopped.cancelled() => (sse::event(self.subscription.end().to_wire()), true),
-            change = self.subscription.change(&mut self.view) => match change {
-                Some(change) => (sse::event(change.to_wire()), false),
+            changes = self.subscription.changes(&mut self.view) => match changes {
+                Some(changes) => {
+                    let events = changes.iter().flat_map(|change| sse::event(change.to_wire()));
+                    (events.collect(), false)
+                }
                 None => (sse::event(self.subscription.end().to_wire()), true),
             },
             _ = self.ticks.tick() => (vec![sse::KEEP_ALIVE], false),

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use genlock_access::Visitor;
 use genlock_mcp::{
-    Era, Incoming, Message, Notification, ProtocolVersion, RawJson, RawObject, Request, Response,
-    RpcError, Wire,
+    Era, Incoming, Message, ProtocolVersion, RawJson, RawObject, Request, Response, RpcError, Wire,
     error::code,
     lines::{Line, LineReader},
     message::ParseError,
@@ -111,14 +110,15 @@ impl Pipe {
         }
     }
 
-    /// Tells a client of the `initialize` eras when its tools change.
+    /// Tells a client of the `initialize` eras when its lists change.
     async fn announce_changes(&self) {
         let mut view = ViewWatch::new(&self.front, Visitor::Local, None);
-        while view.changed().await.is_some() {
+        while let Some(changed) = view.changed().await {
             if *self.announced.lock() {
-                let notification =
-                    Notification::new("notifications/tools/list_changed", RawObject::default());
-                self.send(notification.to_wire()).await;
+                for list in changed {
+                    self.send(list.changed(RawObject::default()).to_wire())
+                        .await;
+                }
             }
         }
     }
@@ -266,8 +266,10 @@ impl Pipe {
                     biased;
                     () = pipe.front.inner.stopped.cancelled() => break,
                     () = in_flight.cancelled.cancelled() => return,
-                    change = subscription.change(&mut view) => match change {
-                        Some(change) => pipe.send(change.to_wire()).await,
+                    changes = subscription.changes(&mut view) => match changes {
+                        Some(changes) => for change in changes {
+                            pipe.send(change.to_wire()).await;
+                        },
                         None => break,
                     },
                 }

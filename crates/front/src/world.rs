@@ -9,7 +9,12 @@ use genlock_policy::{Gates, GenerationNumber};
 use genlock_servers::{Server, Servers};
 use tokio::time::Instant;
 
-use crate::{catalog::Catalog, meta_tools::MetaTool};
+use crate::{
+    catalog::Catalog,
+    meta_tools::MetaTool,
+    resources::shelf::Shelf,
+    tenant::{Sight, Tenant},
+};
 
 /// Whose view a world is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,14 +40,20 @@ pub(crate) struct World {
     /// The servers that this audience can reach, and no other.
     pub(crate) servers: Servers,
     pub(crate) catalog: Catalog,
+    /// What is served beside tools.
+    pub(crate) shelf: Arc<Shelf>,
     /// What each call has to pass before it reaches a server.
     pub(crate) gates: Arc<Gates>,
     /// Rises each time clients are shown other tools; cursors belong to it.
     pub(crate) version: u64,
+    /// Rises each time some client may be shown other resources or prompts.
+    pub(crate) shelf_version: u64,
     /// Until when a list waits for servers that were never listed.
     pub(crate) first_lists: Instant,
     /// Which prefix owns a bare name, as far as that is settled.
     owners: BTreeMap<String, String>,
+    /// The same for prompts.
+    prompt_owners: BTreeMap<String, String>,
     /// The gateway's own tools that are shown.
     pub(crate) own_tools: &'static [MetaTool],
 }
@@ -125,8 +136,14 @@ impl World {
             &owners,
             before.map(|before| &before.catalog),
         );
+        let prompt_owners = before
+            .map(|before| before.prompt_owners.clone())
+            .unwrap_or_default();
+        let shelf = Shelf::compile(&servers, &common.config, &prompt_owners);
         let first_lists = Instant::now() + common.config.first_list_wait;
         let version = before.map_or(0, |before| before.version_of(&catalog));
+        let shelf_version =
+            before.map_or(0, |before| before.shelf_version_of(&shelf, &common.config));
         let world = Self {
             audience,
             generation: common.generation,
@@ -135,10 +152,13 @@ impl World {
             gates: common.gates,
             servers,
             catalog,
+            shelf: Arc::new(shelf),
             version,
+            shelf_version,
             first_lists,
             owners,
             own_tools: common.own_tools,
+            prompt_owners,
         };
         world.with_settled_owners()
     }
@@ -149,18 +169,29 @@ impl World {
         let catalog =
             self.audience
                 .catalog(&common, &self.servers, &self.owners, Some(&self.catalog));
+        let shelf = match self.shelf.is_of_now(&self.servers) {
+            true => Arc::clone(&self.shelf),
+            false => Arc::new(Shelf::compile(
+                &self.servers,
+                &self.config,
+                &self.prompt_owners,
+            )),
+        };
         let world = Self {
             audience: self.audience.clone(),
             generation: common.generation,
             config: common.config,
             roles: common.roles,
             gates: common.gates,
+            shelf_version: self.shelf_version_of(&shelf, &self.config),
+            shelf,
             servers: self.servers.clone(),
             version: self.version_of(&catalog),
             catalog,
             first_lists: self.first_lists,
             owners: self.owners.clone(),
             own_tools: self.own_tools,
+            prompt_owners: self.prompt_owners.clone(),
         };
         world.with_settled_owners()
     }
@@ -198,6 +229,16 @@ impl World {
         }
     }
 
+    /// Returns what this audience may see beside tools.
+    pub(crate) fn sight(&self) -> Sight<'_> {
+        Sight::of(&self.audience, &self.config)
+    }
+
+    /// Returns whose links this audience is shown.
+    pub(crate) fn tenant(&self) -> Option<Tenant> {
+        self.audience.tenant().map(Tenant::new)
+    }
+
     /// Tells what a tool is answered with that is not there: in `front_door` as if there were no tools at all.
     pub(crate) fn unknown_tool(&self) -> i64 {
         match self.config.tool_access.mode {
@@ -218,6 +259,10 @@ impl World {
         if Instant::now() >= self.first_lists || !self.servers.iter().any(missing) {
             self.owners.clone_from(&self.catalog.owners);
         }
+        let unknown = |server: &Server| server.definition().enabled && server.offers().is_none();
+        if Instant::now() >= self.first_lists || !self.servers.iter().any(unknown) {
+            self.prompt_owners.clone_from(&self.shelf.owners);
+        }
         self
     }
 
@@ -230,6 +275,12 @@ impl World {
         self.version + u64::from(!next.shows_the_same_as(&self.catalog))
     }
 
+    fn shelf_version_of(&self, next: &Shelf, config: &Config) -> u64 {
+        let same = next.shows_the_same_as(&self.shelf)
+            && config.ui_allowlists == self.config.ui_allowlists;
+        self.shelf_version + u64::from(!same)
+    }
+
     /// Identifies the list that a client is shown which asked to narrow its view so.
     pub(crate) fn view(&self, wish: Option<Surface>) -> blake3::Hash {
         self.catalog.view(self.catalog.surface(wish))
@@ -237,7 +288,14 @@ impl World {
 
     /// Tells whether its catalog was compiled from what its servers list now.
     pub(crate) fn is_of_now(&self) -> bool {
-        self.catalog.is_of_now(&self.servers)
+        self.catalog.is_of_now(&self.servers) && self.shelf.is_of_now(&self.servers)
+    }
+
+    /// Returns what is not shown under its own name, and why.
+    pub(crate) fn reports(&self) -> Vec<String> {
+        let prompts = self.shelf.reports.iter();
+        let tools = self.catalog.reports.iter();
+        tools.chain(prompts).cloned().collect()
     }
 
     /// Tells a model what is served here.

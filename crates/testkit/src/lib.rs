@@ -5,6 +5,7 @@
 //! - Binary `genlock-fake-server`: every trait and every fault of an MCP server, by flag (`--help`).
 //!   With `--control DIR` a test steers it while it runs, by files in that directory:
 //!   `extra_tool` (the list has one tool more while it exists), `fail_list` (listings fail while it exists),
+//!   `extra_resource`, `extra_prompt` (one more while it exists), `fail_offers` (lists other than tools fail while it exists),
 //!   `no_tools` (the list is empty while it exists), `fail_http` (every POST is answered with 503 while it exists),
 //!   `lock` (every request is answered with 401 while it exists),
 //!   `announce`, `announce_prompts`, `announce_resources` (sends the notification, then removes the file),

@@ -88,7 +88,8 @@ async fn a_server_that_reads_nothing_fails_its_own_calls_at_their_deadline_and_n
 #[tokio::test]
 async fn what_is_no_mcp_on_stdout_is_counted() {
     stage::scratch();
-    let gateway = stage::start(&json!({"mcp_servers": {"one": stdio(&["--garbage"])}}));
+    let gateway =
+        stage::start(&json!({"mcp_servers": {"one": stdio(&["--garbage", "--tools-only"])}}));
     stage::wait_ready(&gateway).await;
 
     let before = stage::servers(&gateway).await[0]["skipped"]

@@ -134,7 +134,7 @@ async fn methods_that_are_not_served_are_not_found_in_the_way_of_each_era() {
     for (client, party) in Party::one_of_each(&gateway).await {
         for method in [
             "nothing/here",
-            "prompts/list",
+            "prompts/list/x",
             "tools/call/x",
             "a\u{1b}[2Jb",
         ] {

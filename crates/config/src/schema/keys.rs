@@ -28,10 +28,10 @@ section! {
         AUTH = "auth": Section(super::auth::ALL), ByKey, "Who may call.";
         EXECUTION = "execution": Section(super::execution::ALL), ByKey, "Limits of calls.";
         INTERCEPTORS = "interceptors": Section(super::interceptors::ALL), Live, "What is checked of each call.";
-        HEADERS = "headers": Section(super::headers::ALL), Not(refuse), "What is checked of the headers of each request.";
-        UI_RESOURCES = "ui_resources": Section(super::ui_resources::ALL), Not(warn), "Which `ui://` resources are shown, and to whom.";
-        RESOURCE_LINKS = "resource_links": Section(super::resource_links::ALL), Not(warn), "How long a handed-out `resource_link` can be read.";
-        RESOURCES = "resources": Section(super::resources::ALL), Not(warn), "How resources are shown.";
+        HEADERS = "headers": Section(super::headers::ALL), Live, "What is checked of the headers of each request.";
+        UI_RESOURCES = "ui_resources": Section(super::ui_resources::ALL), Live, "Which `ui://` resources are shown, and to whom.";
+        RESOURCE_LINKS = "resource_links": Section(super::resource_links::ALL), Live, "How long a handed-out `resource_link` can be read.";
+        RESOURCES = "resources": Section(super::resources::ALL), Live, "How resources are shown.";
         CONFIG_RELOAD = "config_reload": Section(super::config_reload::ALL), Restart, "How changes of this file are seen.";
         WORKER = "worker": Section(super::worker::ALL), ByKey, "The processes that run turns.";
         SHUTDOWN = "shutdown": Section(super::shutdown::ALL), Live, "How the process ends.";
@@ -167,7 +167,7 @@ section! {
 section! {
     /// `headers`.
     headers {
-        PARAM_VALIDATION = "param_validation": Section(super::param_validation::ALL), Not(refuse),
+        PARAM_VALIDATION = "param_validation": Section(super::param_validation::ALL), Live,
             "Whether the headers of a call agree with its parameters.";
     }
 }
@@ -175,7 +175,7 @@ section! {
 section! {
     /// `headers.param_validation`.
     param_validation {
-        REQUIRED = "required": Boolean, Not(refuse),
+        REQUIRED = "required": Boolean, Live,
             "Whether a call is refused whose headers could not be checked against its schema.";
     }
 }
@@ -183,21 +183,21 @@ section! {
 section! {
     /// `ui_resources`.
     ui_resources {
-        TENANTS = "tenants": Map(&Section(super::ui_tenant::ALL)), Not(warn), "By tenant.";
+        TENANTS = "tenants": Map(&Section(super::ui_tenant::ALL)), Live, "By tenant.";
     }
 }
 
 section! {
     /// `ui_resources.tenants.<tenant>`.
     ui_tenant {
-        ALLOWLIST = "allowlist": List(&Label(Some("^ui://"))), Not(warn), "The prefixes that this tenant may see. None is none.";
+        ALLOWLIST = "allowlist": List(&Label(Some("^ui://"))), Live, "The prefixes that this tenant may see. None is none.";
     }
 }
 
 section! {
     /// `resource_links`.
     resource_links {
-        MAX_PER_TENANT = "max_per_tenant": Count(&limits::LINKS), Not(warn),
+        MAX_PER_TENANT = "max_per_tenant": Count(&limits::LINKS), Live,
             "How many handed-out `resource_link`s a tenant keeps; the newest win.";
     }
 }
@@ -205,7 +205,7 @@ section! {
 section! {
     /// `resources`.
     resources {
-        URIS = "uris": Word(crate::sections::ResourceUris::WORDS), Not(warn), "Whether URIs name their server.";
+        URIS = "uris": Word(crate::sections::ResourceUris::WORDS), Live, "Whether URIs name their server.";
     }
 }
 

@@ -51,7 +51,6 @@ model:
 worker: { mode: managed, idle_ttl_s: 60 }
 execution: { turn_result_bytes: 2048 }
 auth: { enabled: false }
-headers: { param_validation: { required: false } }
 session_roots: []
 mcp_servers:
   a: { command: x, lazy: false, idle_ttl_s: 0, tools: {}, tool_access: { member: { t: {}, u: { deny: [] } } }, trust: false, containment: namespace, transport: stdio }
@@ -63,10 +62,6 @@ mcp_servers:
 #[test]
 fn what_would_grant_more_when_ignored_is_refused() {
     let cases = [
-        (
-            "headers: { param_validation: { required: true } }",
-            "1:1 config.not_served headers",
-        ),
         (
             "session_roots: [/srv]",
             "1:1 config.not_served session_roots",

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{CONCURRENCY, MOST_CALLS, TIMEOUT, structured, tool_call};
-use crate::world::World;
+use crate::{exchange::Receiver, world::World};
 
 /// A batch that was found valid.
 pub(crate) struct Batch {
@@ -99,7 +99,11 @@ impl Batch {
     }
 
     /// Runs the calls, at most `max_concurrency` at once, and reports each. `events` gets one progress per call done.
-    pub(crate) async fn run(self, events: Option<mpsc::Sender<Notification>>) -> RawObject {
+    pub(crate) async fn run(
+        self,
+        events: Option<mpsc::Sender<Notification>>,
+        receiver: &Receiver,
+    ) -> RawObject {
         let began = Instant::now();
         let deadline = began + self.timeout;
         let total = self.calls.len();
@@ -112,7 +116,7 @@ impl Batch {
                 let Some(call) = waiting.pop_front() else {
                     break;
                 };
-                running.push(call.run(&self.id, &self.gates, deadline));
+                running.push(call.run(&self.id, &self.gates, receiver, deadline));
             }
             let Some(result) = running.next().await else {
                 break;
@@ -154,12 +158,18 @@ fn tell_progress(events: Option<&mpsc::Sender<Notification>>, done: usize, total
 // === impl Planned ===
 
 impl Planned {
-    async fn run(self, batch: &str, gates: &Gates, deadline: Instant) -> CallResult {
+    async fn run(
+        self,
+        batch: &str,
+        gates: &Gates,
+        receiver: &Receiver,
+        deadline: Instant,
+    ) -> CallResult {
         let began = Instant::now();
         let deadline = self
             .timeout
             .map_or(deadline, |own| deadline.min(began + own));
-        let outcome = timeout_at(deadline, self.call(gates, deadline)).await;
+        let outcome = timeout_at(deadline, self.call(gates, receiver, deadline)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(Failure::timeout()));
         let elapsed_ms = millis(began);
         let call_id = format!("{batch}-{}", self.index);
@@ -185,7 +195,12 @@ impl Planned {
         }
     }
 
-    async fn call(&self, gates: &Gates, deadline: Instant) -> Result<RawJson, Failure> {
+    async fn call(
+        &self,
+        gates: &Gates,
+        receiver: &Receiver,
+        deadline: Instant,
+    ) -> Result<RawJson, Failure> {
         gates
             .admit(self.arguments.as_bytes())
             .map_err(Failure::denied)?;
@@ -207,7 +222,8 @@ impl Planned {
         call.param_headers = known
             .map(|tool| tool.params.values(Some(&self.arguments)))
             .unwrap_or_default();
-        match self.server.call(call, Some(deadline)).await {
+        let answer = self.server.call(call, Some(deadline)).await;
+        match answer.map(|outcome| receiver.of_call(&self.server, outcome)) {
             Ok(Outcome::Error(error)) => Err(Failure::of_server(&error)),
             Ok(Outcome::Result(result)) => judged(result),
             Ok(Outcome::Object(result)) => judged(result.to_raw()),

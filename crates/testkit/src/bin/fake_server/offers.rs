@@ -11,29 +11,43 @@ const NOTES: [&str; 4] = ["note://1", "note://2", "note://3", "note://plain"];
 const PANEL: &str = "ui://panels/main";
 
 const RESOURCES: &str = concat!(
-    r#"{"resources":[{"uri":"ui://panels/main","name":"main panel","mimeType":"text/html;profile=mcp-app"},"#,
-    r#"{"uri":"note://plain","name":"plain note","mimeType":"text/plain","x-extra":1.0}]}"#
+    r#"{"uri":"ui://panels/main","name":"main panel","mimeType":"text/html;profile=mcp-app"},"#,
+    r#"{"uri":"note://plain","name":"plain note","mimeType":"text/plain","x-extra":1.0}"#
 );
+const EXTRA: &str = r#",{"uri":"note://extra","name":"extra note"}"#;
 const TEMPLATES: &str =
     r#"{"resourceTemplates":[{"uriTemplate":"note://{number}","name":"a note"}]}"#;
 const PROMPTS: &str = concat!(
-    r#"{"prompts":[{"name":"greet","description":"Greets somebody.","#,
-    r#""arguments":[{"name":"who","required":true}]},{"name":"note","description":"Shows a note."}]}"#
+    r#"{"name":"greet","description":"Greets somebody.","#,
+    r#""arguments":[{"name":"who","required":true}]},{"name":"note","description":"Shows a note."}"#
 );
+const EXTRA_PROMPT: &str = r#",{"name":"extra","description":"Is there sometimes."}"#;
 const COMPLETION: &str = r#"{"completion":{"values":["alpha","beta"],"total":2,"hasMore":false}}"#;
 
 /// Answers a method of this module; `None` where it is none.
 pub(crate) fn answer(request: &Request<'_>) -> Option<Result<Reply, RpcError>> {
-    let fixed = match request.method {
-        "resources/list" => RESOURCES,
-        "resources/templates/list" => TEMPLATES,
-        "prompts/list" => PROMPTS,
-        "completion/complete" => COMPLETION,
+    let switched = |name| request.server.flags.switched(name);
+    let is_list = request.method.ends_with("/list");
+    if is_list && switched("fail_offers") {
+        return Some(Err(RpcError::new(-32603, "this listing is made to fail")));
+    }
+    let when = |name, text: &'static str| if switched(name) { text } else { "" };
+    let result = match request.method {
+        "resources/list" => format!(
+            r#"{{"resources":[{RESOURCES}{}]}}"#,
+            when("extra_resource", EXTRA)
+        ),
+        "resources/templates/list" => TEMPLATES.to_owned(),
+        "prompts/list" => format!(
+            r#"{{"prompts":[{PROMPTS}{}]}}"#,
+            when("extra_prompt", EXTRA_PROMPT)
+        ),
+        "completion/complete" => COMPLETION.to_owned(),
         "resources/read" => return Some(read(request)),
         "prompts/get" => return Some(prompt(request)),
         _ => return None,
     };
-    Some(Ok(Reply::now(fixed.to_owned())))
+    Some(Ok(Reply::now(result)))
 }
 
 fn read(request: &Request<'_>) -> Result<Reply, RpcError> {
