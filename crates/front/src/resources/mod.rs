@@ -7,5 +7,7 @@ pub(crate) mod links;
 pub(crate) mod rewrite;
 pub(crate) mod shelf;
 mod template;
+#[cfg(test)]
+mod tests;
 pub(crate) mod ui;
 pub(crate) mod uri;

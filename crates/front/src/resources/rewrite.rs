@@ -192,18 +192,38 @@ mod tests {
         assert_eq!(RAW.contents(&raw(r#"{"contents":[{"uri":"a:1"}]}"#)), None);
     }
 
+    /// Whether a result is taken apart at all.
+    fn is_taken_apart(text: &'static str) -> bool {
+        let mut taken = false;
+        SHOWN.taken_apart(&raw(text), |_, _| {
+            taken = true;
+            None
+        });
+        taken
+    }
+
     #[test]
     fn a_result_without_such_a_block_is_not_taken_apart() {
-        // It could not be: the search finds nothing in it, and a key is there twice.
-        let twice = raw(r#"{"content":[{"type":"text","text":"resource_link"}],"content":[]}"#);
-        assert!(RawObject::parse(&twice).is_err());
-        for result in [twice, raw("7"), raw(r#"{"content":7,"a":"resource"}"#)] {
-            let found = SHOWN.content(&result);
-            assert!(found.result.is_none() && found.links.is_empty());
+        for plain in [
+            r#"{"content":[{"type":"text","text":"a resource_link and a resource"}]}"#,
+            r#"{"content":[{"type":"image","data":"AA==","mimeType":"image/png"}],"structuredContent":{"uri":"a:1"}}"#,
+            r#"{"content":[]}"#,
+        ] {
+            assert!(!is_taken_apart(plain), "{plain}");
         }
+        assert!(is_taken_apart(MIXED));
         // What only speaks of resources is looked at, and stays as it is.
-        let speaks = raw(r#"{ "content":[{"type":"text","text":"\"resource"}]}"#);
-        assert!(SHOWN.content(&speaks).result.is_none());
+        const SPEAKS: &str = r#"{ "content":[{"type":"text","text":"\"resource"}]}"#;
+        assert!(is_taken_apart(SPEAKS));
+        assert!(SHOWN.content(&raw(SPEAKS)).result.is_none());
+        for odd in [
+            "7",
+            r#"{"content":7,"a":"resource"}"#,
+            r#"{"content":["resource"],"content":[]}"#,
+        ] {
+            let found = SHOWN.content(&raw(odd));
+            assert!(found.result.is_none() && found.links.is_empty(), "{odd}");
+        }
     }
 
     #[test]

@@ -8,14 +8,14 @@ const DECODINGS: usize = 3;
 
 /// Tells whether a URI could be taken for a `ui://` one.
 pub(crate) fn is_ui(uri: &str) -> bool {
-    // Most are not: a look at their beginning is enough.
     let mut text = uri.to_owned();
     for _ in 0..=DECODINGS {
-        let mut letters = text
+        let letters = text
             .chars()
-            .filter(|c| !c.is_whitespace() && !c.is_control())
-            .flat_map(folded);
-        if letters.by_ref().take(3).eq(['u', 'i', ':']) {
+            .filter(|c| !c.is_whitespace() && !c.is_control());
+        let letters: String = letters.flat_map(folded).collect();
+        // A gateway behind this one would take its own name off.
+        if letters.starts_with("ui:") || letters.contains("/ui://") {
             return true;
         }
         match decoded(&text) {
@@ -179,6 +179,7 @@ mod tests {
             "ui://panels%2fmain",
             "ui://panels:80/main",
             "ui://x@panels/main",
+            "genlock://two/ui://panels/main",
         ] {
             assert!(!allowed(uri, &["ui://panels/"]), "{uri}");
         }
@@ -200,13 +201,16 @@ mod tests {
             "%55%49%3a//x",
             "\u{ff55}\u{ff49}\u{ff1a}//x",
             "\u{0}ui://x",
+            "genlock://two/ui://x",
+            "other://two/UI://x",
+            "genlock://two/%75i://x",
         ] {
             assert!(is_ui(uri), "{uri:?}");
         }
         for uri in [
             "note://1",
             "gui://x",
-            "file:///ui://x",
+            "file:///ui/x",
             "u",
             "",
             "uix://y",
