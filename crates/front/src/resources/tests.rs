@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
-use genlock_config::{Config, Mode, ServerDefinition, ServerName, TransportDefinition};
+use genlock_access::{KeyHasher, KeyRing, Principal, Visitor};
+use genlock_config::{
+    Config, Mode, Role, RoleAssignment, RoleScope, ServerDefinition, ServerName,
+    TransportDefinition,
+};
 use genlock_mcp::{Era, RawJson, Request};
 use genlock_servers::{Pool, PoolBuilder, Servers};
 use serde_json::{Value, json};
@@ -11,9 +15,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     exchange::Caller,
-    front::Front,
-    tenant::Tenant,
+    front::{Front, FrontParts},
     views::{List, ViewWatch},
+    visit::Keys,
 };
 
 const LINKS: [u32; 3] = [1, 2, 3];
@@ -72,7 +76,19 @@ fn result(message: &Value, notes: usize) -> Option<Value> {
 struct Stage {
     front: Front,
     servers: Servers,
-    _pool: Pool,
+    _pool: Arc<Pool>,
+}
+
+/// A caller of a tenant, that may use tools; whoever comes in without saying who it is, where there is none.
+fn visitor(tenant: Option<&str>) -> Visitor {
+    match tenant {
+        None => Visitor::Local,
+        Some(tenant) => Visitor::Known(Arc::new(Principal {
+            subject: format!("svc:{tenant}"),
+            tenant: Some(tenant.to_owned()),
+            ..Principal::anonymous()
+        })),
+    }
 }
 
 fn config(mode: Mode, allowed: &[&str]) -> Config {
@@ -84,6 +100,13 @@ fn config(mode: Mode, allowed: &[&str]) -> Config {
         ..Config::default()
     };
     config.tool_access.mode = mode;
+    config.auth.role_assignments = ["svc:a", "svc:b"]
+        .map(|principal| RoleAssignment {
+            principal: principal.to_owned(),
+            role: Role::ServiceAccount,
+            scope: RoleScope::Global,
+        })
+        .into();
     let allowed = allowed.iter().map(|prefix| (*prefix).to_owned()).collect();
     config.ui_allowlists.insert("a".to_owned(), allowed);
     config
@@ -101,7 +124,17 @@ impl Stage {
             .build();
         let config = Arc::new(config(mode, allowed));
         let (servers, _) = pool.reconcile(&config, &Servers::default());
-        let front = Front::new(None, config, servers.clone(), Arc::new(|| [7; 16]));
+        let pool = Arc::new(pool);
+        let ring = KeyRing::new(KeyHasher::new(&[7; 32]));
+        let front = Front::new(FrontParts {
+            generation: None,
+            config,
+            servers: servers.clone(),
+            pool: Arc::clone(&pool),
+            keys: Keys::new(ring, Arc::new(|| SystemTime::UNIX_EPOCH)),
+            entropy: Arc::new(|| [7; 16]),
+            pinned: false,
+        });
         let stage = Self {
             front,
             servers,
@@ -122,15 +155,17 @@ impl Stage {
             method: method.to_owned(),
             params: genlock_mcp::RawObject::parse(&RawJson::encode(&params)).unwrap(),
         };
+        let visitor = visitor(tenant);
+        let world = self.front.world_of(&visitor);
         let caller = Caller {
+            visitor,
             era: Era::Modern,
             capabilities: None,
             surface: None,
-            tenant: tenant.map(Tenant::new),
             headers: None,
             events: None,
         };
-        let answer = self.front.handle(self.front.world(), request, caller).await;
+        let answer = self.front.handle(world, request, caller).await;
         let wire = answer.response.to_wire().into_bytes();
         serde_json::from_slice(&wire).unwrap()
     }
@@ -207,8 +242,8 @@ async fn a_tenant_is_shown_and_reads_what_of_ui_its_allowlist_names() {
 #[tokio::test]
 async fn an_edited_allowlist_is_in_force_at_once_and_told_to_the_tenant_alone() {
     let stage = Stage::new(Mode::Egress, &["ui://none/"], 1).await;
-    let mut a = ViewWatch::new(&stage.front, None, Some(Tenant::new("a")));
-    let mut b = ViewWatch::new(&stage.front, None, Some(Tenant::new("b")));
+    let mut a = ViewWatch::new(&stage.front, visitor(Some("a")), None);
+    let mut b = ViewWatch::new(&stage.front, visitor(Some("b")), None);
     assert_eq!(stage.uris(Some("a")).await, ["note://0"]);
 
     stage.publish(Mode::Egress, &["ui://panels/"]);
