@@ -198,6 +198,9 @@ pub(crate) enum ServersCommand {
     Logs {
         /// The server.
         name: String,
+        /// The tenant that has it for itself.
+        #[arg(long, value_name = "NAME")]
+        tenant: Option<String>,
     },
 }
 
@@ -205,6 +208,9 @@ pub(crate) enum ServersCommand {
 pub(crate) struct ServerArgs {
     /// The server.
     pub(crate) name: String,
+    /// The tenant that has it for itself.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
     /// How long to wait for what becomes of the attempt, such as `10` or `1m`.
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) wait: Option<Duration>,

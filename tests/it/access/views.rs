@@ -129,6 +129,11 @@ async fn tenants_share_no_process_unless_the_file_says_so() {
     assert_eq!(nobody.tool_names().await, [""; 0]);
 
     assert_eq!((starts(&apart).len(), starts(&together).len()), (2, 1));
+    let shown = gateway.run(&["servers"]).stdout;
+    assert!(shown.contains("\ntenant tenant:a:\nSERVER"), "{shown}");
+    let restarted = gateway.run(&["servers", "restart", "one", "--tenant", "tenant:a"]);
+    assert_eq!(restarted.code, Some(0), "{restarted:?}");
+    assert_eq!(starts(&apart).len(), 3);
     let key = super::admin(&gateway);
     let status = super::api(&gateway, &key).get("/api/servers").await.json();
     let state = |of: &Value, name: &str| {

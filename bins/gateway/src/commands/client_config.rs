@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use genlock_config::Config;
 use genlock_gateway::StateDir;
 use serde_json::{Value, json};
 
@@ -21,6 +22,12 @@ pub(super) fn run(place: &Place, args: &ClientConfigArgs) -> Result<ExitCode, Fa
         Some(url) => url,
         None => format!("http://{}/mcp", place.load()?.0.listen),
     };
+    // Whether a running gateway asks for keys is in its config as well; one that cannot be read is no reason to say nothing.
+    let key = place
+        .source()
+        .load()
+        .ok()
+        .and_then(|loaded| key_header(&loaded.config));
     // Claude Desktop starts local servers and takes no local URL.
     let stdio = args.stdio || args.client == Client::ClaudeDesktop;
     let way = if stdio {
@@ -28,10 +35,19 @@ pub(super) fn run(place: &Place, args: &ClientConfigArgs) -> Result<ExitCode, Fa
             config: place.config_file().map(absolute),
         }
     } else {
-        Way::Http { url }
+        Way::Http { url, key }
     };
     println!("{}", snippet(args.client, &way));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The variable that clients take a key from, so that none stands in their files.
+const KEY: &str = "GENLOCK_API_KEY";
+
+/// Returns the header that carries a key, where callers have to say who they are.
+pub(super) fn key_header(config: &Config) -> Option<String> {
+    let auth = &config.auth;
+    (auth.enabled && auth.api_key.enabled).then(|| auth.api_key.header_name.clone())
 }
 
 fn absolute(path: camino::Utf8PathBuf) -> String {
@@ -40,8 +56,8 @@ fn absolute(path: camino::Utf8PathBuf) -> String {
 
 /// How a client reaches the gateway.
 pub(super) enum Way {
-    /// It connects by URL.
-    Http { url: String },
+    /// It connects by URL, and sends a key in this header, where it has to.
+    Http { url: String, key: Option<String> },
     /// It starts the gateway, or a bridge to the one that runs.
     Stdio { config: Option<String> },
 }
@@ -60,8 +76,18 @@ impl Way {
 /// Returns what to paste, with a comment or a path that says where.
 pub(super) fn snippet(client: Client, way: &Way) -> String {
     match (client, way) {
-        (Client::ClaudeCode, Way::Http { url }) => {
+        (Client::ClaudeCode, Way::Http { url, key: None }) => {
             format!("claude mcp add --transport http genlock {url}")
+        }
+        // Not in double quotes: the client puts the key in, and not the shell.
+        (
+            Client::ClaudeCode,
+            Way::Http {
+                url,
+                key: Some(header),
+            },
+        ) => {
+            format!("claude mcp add --transport http genlock {url} --header '{header}: ${{{KEY}}}'")
         }
         (Client::ClaudeCode, Way::Stdio { config }) => {
             let words = Way::arguments(config.as_ref())
@@ -71,12 +97,20 @@ pub(super) fn snippet(client: Client, way: &Way) -> String {
                 .join(" ");
             format!("claude mcp add genlock -- genlock {words}")
         }
-        (Client::ClaudeDesktop | Client::Cursor, way) => {
-            pretty(&json!({"mcpServers": {"genlock": entry(way, false)}}))
+        (Client::ClaudeDesktop, way) => {
+            pretty(&json!({"mcpServers": {"genlock": entry(way, None, KEY)}}))
         }
-        (Client::Vscode, way) => pretty(&json!({"servers": {"genlock": entry(way, true)}})),
-        (Client::Codex, Way::Http { url }) => {
-            format!("[mcp_servers.genlock]\nurl = {}", json!(url))
+        (Client::Cursor, way) => {
+            let key = format!("${{env:{KEY}}}");
+            pretty(&json!({"mcpServers": {"genlock": entry(way, None, &key)}}))
+        }
+        (Client::Vscode, way) => vscode(way),
+        (Client::Codex, Way::Http { url, key }) => {
+            let headers = key
+                .as_ref()
+                .map(|header| format!("\nenv_http_headers = {{ {} = \"{KEY}\" }}", json!(header)));
+            let headers = headers.unwrap_or_default();
+            format!("[mcp_servers.genlock]\nurl = {}{headers}", json!(url))
         }
         (Client::Codex, Way::Stdio { config }) => {
             format!(
@@ -87,19 +121,40 @@ pub(super) fn snippet(client: Client, way: &Way) -> String {
     }
 }
 
-fn entry(way: &Way, typed: bool) -> Value {
+/// VS Code asks for the key once and keeps it.
+fn vscode(way: &Way) -> String {
+    let asks = matches!(way, Way::Http { key: Some(_), .. });
+    let kind = match way {
+        Way::Http { .. } => "http",
+        Way::Stdio { .. } => "stdio",
+    };
+    let entry = entry(way, Some(kind), "${input:genlock-api-key}");
+    let mut whole = json!({"servers": {"genlock": entry}});
+    if asks {
+        let input = json!({
+            "id": "genlock-api-key",
+            "type": "promptString",
+            "description": "API key of Genlock",
+            "password": true,
+        });
+        whole["inputs"] = json!([input]);
+    }
+    pretty(&whole)
+}
+
+/// Returns how a client reaches the gateway, with `key` in the place of the key.
+fn entry(way: &Way, kind: Option<&str>, key: &str) -> Value {
     let mut entry = match way {
-        Way::Http { url } => json!({ "url": url }),
+        Way::Http { url, key: None } => json!({ "url": url }),
+        Way::Http {
+            url,
+            key: Some(header),
+        } => json!({"url": url, "headers": {header.as_str(): key}}),
         Way::Stdio { config } => {
             json!({"command": "genlock", "args": Way::arguments(config.as_ref())})
         }
     };
-    if let (true, Some(object)) = (typed, entry.as_object_mut()) {
-        let kind = if matches!(way, Way::Http { .. }) {
-            "http"
-        } else {
-            "stdio"
-        };
+    if let (Some(kind), Some(object)) = (kind, entry.as_object_mut()) {
         object.insert("type".to_owned(), json!(kind));
     }
     entry
@@ -128,7 +183,36 @@ mod tests {
     fn http() -> Way {
         Way::Http {
             url: "http://127.0.0.1:8717/mcp".to_owned(),
+            key: None,
         }
+    }
+
+    #[test]
+    fn a_key_is_a_reference_wherever_it_is_pasted() {
+        let way = Way::Http {
+            url: "http://h/mcp".to_owned(),
+            key: Some("X-API-Key".to_owned()),
+        };
+        let parsed = |client| serde_json::from_str::<Value>(&snippet(client, &way)).unwrap();
+
+        assert_eq!(
+            snippet(Client::ClaudeCode, &way),
+            "claude mcp add --transport http genlock http://h/mcp --header 'X-API-Key: ${GENLOCK_API_KEY}'"
+        );
+        assert_eq!(
+            parsed(Client::Cursor)["mcpServers"]["genlock"]["headers"],
+            json!({"X-API-Key": "${env:GENLOCK_API_KEY}"})
+        );
+        let vscode = parsed(Client::Vscode);
+        assert_eq!(
+            vscode["servers"]["genlock"]["headers"],
+            json!({"X-API-Key": "${input:genlock-api-key}"})
+        );
+        assert_eq!(vscode["inputs"][0]["password"], true);
+        assert_eq!(
+            snippet(Client::Codex, &way),
+            "[mcp_servers.genlock]\nurl = \"http://h/mcp\"\nenv_http_headers = { \"X-API-Key\" = \"GENLOCK_API_KEY\" }"
+        );
     }
 
     #[test]

@@ -24,7 +24,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::client_config::{Way, snippet};
+use super::client_config::{Way, key_header, snippet};
 use crate::{
     args::{Client, ServeArgs},
     failure::{Exit, Failure},
@@ -361,6 +361,7 @@ fn refused(error: ClaimError) -> Failure {
 fn banner(url: &str, config: &Config, file: Option<&Utf8Path>, dir: &Utf8Path) -> String {
     let way = Way::Http {
         url: url.to_owned(),
+        key: key_header(config),
     };
     let indented = |client| snippet(client, &way).replace('\n', "\n    ");
     let servers: Vec<_> = config

@@ -1,6 +1,6 @@
 //! `genlock servers`: what the servers do, and what can be asked of one.
 
-use std::process::ExitCode;
+use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::anyhow;
 use genlock_gateway::ControlError;
@@ -19,6 +19,9 @@ use crate::{
 #[derive(Deserialize)]
 struct Servers {
     servers: Vec<Server>,
+    /// The servers that tenants have for themselves.
+    #[serde(default)]
+    tenants: BTreeMap<String, Vec<Server>>,
 }
 
 #[derive(Deserialize)]
@@ -55,7 +58,7 @@ pub(super) async fn run(
         None => list(place).await,
         Some(ServersCommand::Probe(server)) => attempt(place, "server.probe", &server).await,
         Some(ServersCommand::Restart(server)) => attempt(place, "server.restart", &server).await,
-        Some(ServersCommand::Logs { name }) => logs(place, &name).await,
+        Some(ServersCommand::Logs { name, tenant }) => logs(place, &name, tenant.as_deref()).await,
     }
 }
 
@@ -63,14 +66,20 @@ async fn list(place: &Place) -> Result<ExitCode, Failure> {
     let answer = ask(place, "server.list", &json!({}), None).await?;
     match place.format {
         Format::Json => println!("{answer}"),
-        Format::Text => print!("{}", rows(&decoded::<Servers>(answer)?.servers)),
+        Format::Text => {
+            let Servers { servers, tenants } = decoded(answer)?;
+            print!("{}", rows(&servers));
+            for (tenant, own) in tenants.iter().filter(|(_, own)| !own.is_empty()) {
+                print!("\ntenant {tenant}:\n{}", rows(own));
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Asks for an attempt and tells what came of it: success is a server that can be counted on.
 async fn attempt(place: &Place, method: &str, server: &ServerArgs) -> Result<ExitCode, Failure> {
-    let mut params = json!({"name": server.name});
+    let mut params = of(&server.name, server.tenant.as_deref());
     if let Some(wait) = server.wait {
         params["wait_s"] = json!(wait.as_secs_f64());
     }
@@ -86,8 +95,16 @@ async fn attempt(place: &Place, method: &str, server: &ServerArgs) -> Result<Exi
     }
 }
 
-async fn logs(place: &Place, name: &str) -> Result<ExitCode, Failure> {
-    let answer = ask(place, "server.logs", &json!({"name": name}), Some(name)).await?;
+/// Names a server: that of all, or the one that a tenant has for itself.
+fn of(name: &str, tenant: Option<&str>) -> Value {
+    match tenant {
+        None => json!({"name": name}),
+        Some(tenant) => json!({"name": name, "tenant": tenant}),
+    }
+}
+
+async fn logs(place: &Place, name: &str, tenant: Option<&str>) -> Result<ExitCode, Failure> {
+    let answer = ask(place, "server.logs", &of(name, tenant), Some(name)).await?;
     match place.format {
         Format::Json => println!("{answer}"),
         Format::Text => {

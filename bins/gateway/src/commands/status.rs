@@ -1,6 +1,6 @@
 //! `genlock status`.
 
-use std::process::ExitCode;
+use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::anyhow;
 use camino::Utf8Path;
@@ -23,6 +23,9 @@ struct Status {
     sessions: u64,
     names: Vec<String>,
     servers: Vec<Server>,
+    /// The servers that tenants have for themselves.
+    #[serde(default)]
+    tenants: BTreeMap<String, Vec<Server>>,
     #[serde(default)]
     generation: Option<u64>,
     #[serde(default)]
@@ -116,7 +119,14 @@ pub(super) async fn run(place: &Place) -> Result<ExitCode, Failure> {
         status.sessions
     );
     print!("{}", servers(&status.servers));
-    for server in &status.servers {
+    for (tenant, own) in status.tenants.iter().filter(|(_, own)| !own.is_empty()) {
+        print!("\ntenant {tenant}:\n{}", servers(own));
+    }
+    for server in status
+        .servers
+        .iter()
+        .chain(status.tenants.values().flatten())
+    {
         for reason in &server.left_out {
             println!("\n{}: left out: {reason}", server.name);
         }
