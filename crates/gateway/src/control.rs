@@ -6,7 +6,7 @@ use std::io;
 use bytes::Bytes;
 use camino::Utf8Path;
 use genlock_mcp::{
-    Message, Outcome, RawJson, RawObject, Request, Response,
+    Message, Notification, Outcome, RawJson, RawObject, Request, Response, RpcError, Wire,
     lines::{Line, LineReader},
 };
 use tokio::{
@@ -15,10 +15,14 @@ use tokio::{
         UnixListener, UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
+    sync::broadcast,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::methods::{Methods, Peer};
+use crate::{
+    events::{Events, Listening},
+    methods::{Methods, Peer, refusal},
+};
 
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
 
@@ -37,6 +41,7 @@ pub(crate) fn bind(path: &Utf8Path) -> io::Result<UnixListener> {
 #[derive(Clone)]
 pub(crate) struct Control {
     pub(crate) methods: Methods,
+    pub(crate) events: Events,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
@@ -77,18 +82,37 @@ impl Control {
     async fn connection(self, stream: UnixStream) {
         let (reader, mut writer) = stream.into_split();
         let mut lines = LineReader::new(reader, LONGEST_LINE);
+        let mut listening: Option<Listening> = None;
         loop {
             let line = tokio::select! {
                 () = self.stop.cancelled() => return,
+                event = next_event(listening.as_mut()) => {
+                    if send(&mut writer, event.to_wire()).await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
                 line = lines.next() => line,
             };
             let request = match line {
                 Ok(Some(Line::Whole(line))) => Message::parse(line),
-                Ok(Some(Line::TooLong(_)) | None) | Err(_) => return,
+                Ok(Some(Line::TooLong(_))) => {
+                    let message = format!("a line has {LONGEST_LINE} bytes at most");
+                    let error = Response::error(RawJson::NULL, &RpcError::invalid_params(message));
+                    // What follows is the rest of the line.
+                    let _ = send(&mut writer, error.to_wire()).await;
+                    return;
+                }
+                Ok(None) | Err(_) => return,
             };
             let response = match request {
                 Ok(Message::Request(request)) if request.method == "mcp.attach" => {
                     return self.attach(request, lines, writer).await;
+                }
+                Ok(Message::Request(request)) if request.method == "events.subscribe" => {
+                    // From before the answer on, so that nothing that follows it is missed.
+                    listening = Some(self.events.listen());
+                    subscribed(request)
                 }
                 Ok(Message::Request(request)) => self.methods.answer(&Peer::Owner, request).await,
                 Ok(Message::Notification(_) | Message::Response(_)) => continue,
@@ -96,7 +120,7 @@ impl Control {
                     Response::error(error.id.clone().unwrap_or(RawJson::NULL), &error.to_rpc())
                 }
             };
-            if write(&mut writer, &response).await.is_err() {
+            if send(&mut writer, response.to_wire()).await.is_err() {
                 return;
             }
         }
@@ -110,10 +134,8 @@ impl Control {
         mut writer: OwnedWriteHalf,
     ) {
         let attached = [("attached", RawJson::encode(&true))].into_iter().collect();
-        if write(&mut writer, &Response::object(request.id, attached))
-            .await
-            .is_ok()
-        {
+        let answer = Response::object(request.id, attached);
+        if send(&mut writer, answer.to_wire()).await.is_ok() {
             let (read_already, reader) = lines.into_inner();
             let reader = io::Cursor::new(read_already).chain(reader);
             self.methods
@@ -132,8 +154,42 @@ fn is_owner(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
-async fn write(writer: &mut OwnedWriteHalf, response: &Response) -> io::Result<()> {
-    for part in response.to_wire().into_line() {
+/// Answers `events.subscribe`: from here on the connection is told what happens, as notifications.
+fn subscribed(request: Request) -> Response {
+    match request.params.is_empty() {
+        true => {
+            let subscribed = [("subscribed", RawJson::encode(&true))].into_iter();
+            Response::object(request.id, subscribed.collect())
+        }
+        false => {
+            let error = refusal("invalid_params", "`events.subscribe` takes no parameters");
+            Response::error(request.id, &error)
+        }
+    }
+}
+
+/// Waits for the next event, as a notification; never where nobody listens.
+async fn next_event(listening: Option<&mut Listening>) -> Notification {
+    let Some(listening) = listening else {
+        return std::future::pending().await;
+    };
+    let params = match listening.recv().await {
+        Ok(event) => [
+            ("kind", RawJson::string(event.kind)),
+            ("data", RawJson::encode(&event.data)),
+        ],
+        Err(broadcast::error::RecvError::Lagged(missed)) => [
+            ("kind", RawJson::string("events.missed")),
+            ("data", RawJson::encode(&missed)),
+        ],
+        // The gateway ends, and the connection with it.
+        Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
+    };
+    Notification::new("event", params.into_iter().collect())
+}
+
+async fn send(writer: &mut OwnedWriteHalf, message: Wire) -> io::Result<()> {
+    for part in message.into_line() {
         writer.write_all(&part).await?;
     }
     writer.flush().await

@@ -25,6 +25,9 @@ pub struct Event {
     pub data: Value,
 }
 
+/// Hears every event from its beginning on, unless it falls behind.
+pub(crate) type Listening = broadcast::Receiver<Arc<Event>>;
+
 /// The events of one gateway. A clone shares them.
 #[derive(Clone)]
 pub(crate) struct Events {
@@ -45,7 +48,7 @@ impl Events {
     }
 
     /// Listens from now on.
-    fn listen(&self) -> broadcast::Receiver<Arc<Event>> {
+    pub(crate) fn listen(&self) -> Listening {
         self.sender.subscribe()
     }
 

@@ -527,6 +527,7 @@ impl Gateway {
         let listener = control::bind(&StateDir::control_socket(state_dir.path()))?;
         let control = Control {
             methods: self.methods(),
+            events: self.events.clone(),
             stop: self.stop.clone(),
             tasks: self.tasks.clone(),
         };

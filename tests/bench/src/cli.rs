@@ -113,7 +113,7 @@ pub(crate) struct ReloadArgs {
         long,
         value_enum,
         value_name = "PART,PART",
-        default_value = "speed,touches,saves,load,revoked,secrets",
+        default_value = "speed,touches,saves,load,revoked,secrets,transitions,turns",
         value_delimiter = ','
     )]
     pub(crate) parts: Vec<Part>,
@@ -140,19 +140,25 @@ pub(crate) enum Part {
     Revoked,
     /// Private values
     Secrets,
+    /// Sessions that move to another policy
+    Transitions,
+    /// Turns of a session
+    Turns,
 }
 
 // === impl Part ===
 
 impl Part {
     /// All parts, in their order.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Speed,
         Self::Touches,
         Self::Saves,
         Self::Load,
         Self::Revoked,
         Self::Secrets,
+        Self::Transitions,
+        Self::Turns,
     ];
 }
 

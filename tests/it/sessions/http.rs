@@ -2,12 +2,12 @@
 
 use genlock_testkit::{
     clients::{Answer, ApiClient},
-    harness::GenlockProcess,
+    harness::{GenlockProcess, eventually_async},
 };
 use serde_json::{Value, json};
 
 use super::{Desk, config, echo, gateway, pin};
-use crate::stage::stdio;
+use crate::stage::{DEADLINE, stdio};
 
 async fn rpc(gateway: &GenlockProcess, method: &str, params: &Value) -> Value {
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
@@ -129,4 +129,36 @@ async fn a_caller_from_elsewhere_gets_nothing() {
             assert!(!answer.body_text().contains(&session));
         }
     }
+}
+
+#[tokio::test]
+async fn a_subscribed_connection_is_told_of_transitions_and_turns() {
+    let gateway = gateway(&json!({"one": stdio(&[])})).await;
+    let (desk, listening) = (Desk::of(&gateway).await, Desk::of(&gateway).await);
+    let subscribed = listening.ask("events.subscribe", &json!({})).await;
+    let (reason, _) = desk
+        .refused("events.subscribe", &json!({"kinds": []}))
+        .await;
+    let session = desk.session(&gateway, "r").await;
+
+    desk.run(&session, &[echo("one")]).await;
+
+    assert_eq!(subscribed, json!({"subscribed": true}));
+    assert_eq!(reason, "invalid_params");
+    let turns = eventually_async(DEADLINE, "the end of the turn is told", async || {
+        let told: Vec<String> = listening
+            .told()
+            .iter()
+            .filter(|message| message["params"]["kind"] == "turn")
+            .map(|message| {
+                message["params"]["data"]["status"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect();
+        told.contains(&"done".to_owned()).then_some(told)
+    })
+    .await;
+    assert_eq!(turns, ["queued", "running", "done"]);
 }

@@ -121,6 +121,17 @@ impl Desk {
     }
 
     /// Asks what has to have a result.
+    /// What the connection was told without having asked for it.
+    fn told(&self) -> Vec<Value> {
+        let messages = self.control.transcript().messages();
+        let messages = messages
+            .iter()
+            .map(|text| serde_json::from_str(text).unwrap());
+        messages
+            .filter(|message: &Value| message["method"] == "event")
+            .collect()
+    }
+
     async fn ask(&self, method: &str, params: &Value) -> Value {
         self.control
             .request(method, &params.to_string())

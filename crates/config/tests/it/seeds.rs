@@ -1,9 +1,9 @@
 //! Configs of the two systems that this one comes after: they load as they are.
 
-use genlock_config::{Mode, Severity, Validator};
+use genlock_config::{Mode, Validator};
 use serde_json::json;
 
-use crate::{parsed, refused, schema_only, short};
+use crate::{parsed, schema_only, short};
 
 const SESSIONS: &str = r#"model: {default: m1, provider: custom, base_url: "http://127.0.0.1:9/v1"}
 platform_toolsets: {cli: [terminal]}
@@ -76,12 +76,8 @@ fn a_config_of_tenants_is_understood() {
 }
 
 #[test]
-fn a_config_of_tenants_is_refused_for_nothing_but_what_is_not_served() {
-    assert_eq!(parsed(&front_door("")).warnings, []);
-    let found: Vec<_> = refused(&front_door(BOOT))
-        .into_iter()
-        .filter(|finding| finding.severity == Severity::Error)
-        .map(|finding| (finding.code, finding.path))
-        .collect();
-    assert_eq!(found, [("config.not_served", "headers".to_owned())]);
+fn a_config_of_tenants_is_served_whole() {
+    for sections in ["", BOOT] {
+        assert_eq!(parsed(&front_door(sections)).warnings, []);
+    }
 }

@@ -7,6 +7,7 @@ mod large;
 mod rows;
 mod saves;
 mod secrets;
+mod sessions;
 mod stage;
 mod under_load;
 
@@ -63,6 +64,8 @@ async fn take(part: Part, args: &ReloadArgs) -> anyhow::Result<Vec<Row>> {
         }
         Part::Revoked => under_load::revoked(genlock, rounds).await,
         Part::Secrets => secrets::secrets(genlock, rounds.div_ceil(10).max(2)).await,
+        Part::Transitions => sessions::transitions(genlock, rounds.div_ceil(4)).await,
+        Part::Turns => sessions::turns(genlock, rounds.div_ceil(2)).await,
     }
 }
 

@@ -15,12 +15,15 @@ pub(crate) enum Unit {
     Times,
     /// So many.
     Count,
+    /// So many in a second.
+    PerSecond,
 }
 
 /// What a value has to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Target {
     AtMost(f64),
+    AtLeast(f64),
     /// All that were planted must be found.
     Exactly(f64),
     /// It is told beside another.
@@ -59,6 +62,19 @@ impl Row {
         }
     }
 
+    /// The median of rates.
+    pub(crate) fn rates(id: &'static str, what: &str, target: Target, values: &[f64]) -> Self {
+        Self {
+            id,
+            what: what.to_owned(),
+            unit: Unit::PerSecond,
+            target,
+            reached: stats::median(values.iter().copied()).unwrap_or(0.0),
+            range: range(values),
+            trials: values.len() as u64,
+        }
+    }
+
     /// How often something happened that must not, in so many trials.
     pub(crate) fn zero(id: &'static str, what: &str, found: u64, trials: u64) -> Self {
         Self::count(id, what, Target::Exactly(0.0), found, trials)
@@ -86,6 +102,7 @@ impl Row {
     pub(crate) fn missed(&self) -> bool {
         let missed = match self.target {
             Target::AtMost(most) => self.reached > most || self.reached.is_nan(),
+            Target::AtLeast(least) => self.reached < least || self.reached.is_nan(),
             Target::Exactly(count) => (self.reached - count).abs() > 0.0,
             Target::None => return false,
         };
@@ -97,12 +114,14 @@ impl Row {
             Unit::Millis => format!("{value:.2} ms"),
             Unit::Times => format!("{value:.2} ×"),
             Unit::Count => format!("{value:.0}"),
+            Unit::PerSecond => format!("{value:.0}/s"),
         };
         let range = self
             .range
             .map(|(least, most)| format!(" ({} to {})", shown(least), shown(most)));
         let target = match self.target {
             Target::AtMost(most) => format!("at most {}", shown(most)),
+            Target::AtLeast(least) => format!("at least {}", shown(least)),
             Target::Exactly(count) => format!("exactly {}", shown(count)),
             Target::None => "no target".to_owned(),
         };
@@ -120,6 +139,7 @@ impl Row {
     fn to_json(&self) -> Value {
         let target = match self.target {
             Target::AtMost(most) => json!({"at_most": most}),
+            Target::AtLeast(least) => json!({"at_least": least}),
             Target::Exactly(count) => json!({"exactly": count}),
             Target::None => Value::Null,
         };
@@ -127,6 +147,7 @@ impl Row {
             Unit::Millis => "ms",
             Unit::Times => "times",
             Unit::Count => "count",
+            Unit::PerSecond => "per second",
         };
         json!({
             "id": self.id, "what": self.what, "unit": unit, "target": target, "reached": self.reached,
