@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 
+use genlock_access::Visitor;
 use serde_json::Value;
 
 /// What a front asks of the gateway behind it. Answers show no private value.
@@ -12,9 +13,12 @@ pub trait Desk: Send + Sync {
     /// Changes nothing; may be dropped at any time.
     fn status(&self) -> Pin<Box<dyn Future<Output = Value> + Send + '_>>;
 
-    /// Brings the configuration into force and says what came of it; an error where that was refused.
+    /// Brings the configuration into force for a visitor and says what came of it; an error where that was refused.
     ///
     /// # Cancel safety
     /// What was committed stays in force.
-    fn reload(&self) -> Pin<Box<dyn Future<Output = Result<Value, Value>> + Send + '_>>;
+    fn reload(
+        &self,
+        visitor: &Visitor,
+    ) -> Pin<Box<dyn Future<Output = Result<Value, Value>> + Send + '_>>;
 }

@@ -147,6 +147,33 @@ async fn each_role_may_what_it_may_and_is_told_what_it_misses() {
 }
 
 #[tokio::test]
+async fn the_gateways_own_tools_ask_for_permissions_and_say_who_used_them() {
+    let mut config = config("egress", &servers());
+    let gateway = start(&config);
+    let (caller, admin) = (caller(&gateway, "svc:a", None), admin(&gateway));
+    config["execution"] = json!({"max_concurrency": 7});
+    gateway.write_config(&config.to_string());
+
+    for (tool, permission) in [
+        ("genlock_reload", "config:reload"),
+        ("genlock_status", "gateway:read"),
+    ] {
+        let refused = super::modern(&gateway, &caller).call(tool, "{}").await;
+        assert!(refused.is_tool_error());
+        assert_eq!(refused.structured()["permission"], permission);
+    }
+    let done = super::modern(&gateway, &admin)
+        .call("genlock_reload", "{}")
+        .await;
+
+    assert!(!done.is_tool_error(), "{}", done.text());
+    let list = api(&gateway, &admin).get("/api/generations").await.json();
+    let generations = list["generations"].as_array().unwrap();
+    let by = |index: usize| generations[index]["actor"].as_str().unwrap();
+    assert_eq!((by(0), generations.len()), ("key:ops:admin", 2));
+}
+
+#[tokio::test]
 async fn wrong_credentials_end_in_a_wait_and_good_ones_do_not() {
     let gateway = start(&config("egress", &servers()));
     let good = admin(&gateway);

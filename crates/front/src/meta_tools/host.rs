@@ -39,7 +39,7 @@ pub(crate) async fn reload(
         return Ok(refused);
     }
     Ok(match front.desk() {
-        Some(desk) => match desk.reload().await {
+        Some(desk) => match desk.reload(visitor).await {
             Ok(done) => structured(&RawJson::encode(&done), false),
             Err(refused) => structured(&RawJson::encode(&refused), true),
         },
