@@ -1,6 +1,9 @@
 //! What the receipt of a turn says of its calls.
 
-use genlock_testkit::harness::{Control, eventually};
+use genlock_testkit::{
+    clients::ModernClient,
+    harness::{Control, eventually},
+};
 use serde_json::json;
 
 use super::{COMPLETED, Desk, call, config, echo, gateway, held_by, hold, state, texts};
@@ -204,4 +207,27 @@ async fn arguments_and_results_are_the_bytes_that_were_sent() {
     let api = genlock_testkit::clients::ApiClient::new(gateway.url());
     let over_http = api.get(&format!("/api/turns/{turn}")).await;
     assert!(over_http.body_text().contains(&member), "{over_http:?}");
+}
+
+#[tokio::test]
+async fn rules_of_tools_hold_for_turns_and_in_the_pinned_view() {
+    let mut server = stdio(&[]);
+    server["tools"] = json!({"allow": ["e*", "add"], "deny": ["echo"]});
+    let gateway = gateway(&json!({"a": server})).await;
+    let desk = Desk::of(&gateway).await;
+    let created = desk.create(&gateway, "r", &json!({})).await;
+    let session = created["session_id"].as_str().unwrap();
+
+    let add = call("a", "add", &json!({"a": 1, "b": 2}));
+    let receipt = desk.run(session, &[echo("a"), add]).await;
+
+    assert_eq!(texts(&receipt), ["not_in_policy", "3"]);
+    let text = |name: &str| created[name].as_str().unwrap();
+    let bearer = format!("Bearer {}", text("token"));
+    let pinned = ModernClient::new(format!("{}?surface=flat", text("mcp_url")))
+        .with_header("authorization", &bearer);
+    let names = pinned.tool_names().await;
+    assert!(names.contains(&"a__add".to_owned()), "{names:?}");
+    assert!(!names.contains(&"a__echo".to_owned()), "{names:?}");
+    assert_eq!(pinned.call("a__echo", "{}").await.error().code, -32602);
 }
