@@ -13,6 +13,8 @@ pub struct Principal {
     pub tenant: Option<String>,
     /// The groups it is in, without `group:`.
     pub groups: BTreeSet<String>,
+    /// The id of the key that says so; `None` for who calls without one.
+    pub key: Option<String>,
     /// What its credential can be used for at most, whatever roles grant; `None` limits nothing.
     pub capabilities: Option<BTreeSet<Permission>>,
 }
@@ -39,6 +41,7 @@ impl Principal {
             subject: "anonymous".to_owned(),
             tenant: None,
             groups: BTreeSet::new(),
+            key: None,
             capabilities: None,
         }
     }

@@ -62,6 +62,20 @@ impl KeyFault {
     }
 }
 
+// === impl StoredKey ===
+
+impl StoredKey {
+    /// Returns why it is not taken, where it is not.
+    fn fault(&self, now_ms: i64) -> Option<KeyFault> {
+        let expired = self.expires_ms.is_some_and(|expires| expires <= now_ms);
+        match (self.revoked, expired) {
+            (true, _) => Some(KeyFault::Revoked),
+            (false, true) => Some(KeyFault::Expired),
+            (false, false) => None,
+        }
+    }
+}
+
 // === impl KeyRing ===
 
 impl KeyRing {
@@ -104,6 +118,13 @@ impl KeyRing {
         });
     }
 
+    /// Tells whether the key with this id is taken at `now_ms`. Looks at each key: not for the path of a request.
+    pub fn takes(&self, id: &str, now_ms: i64) -> bool {
+        let keys = self.keys.load();
+        let key = keys.values().find(|key| key.id == id);
+        key.is_some_and(|key| key.fault(now_ms).is_none())
+    }
+
     /// Returns who a key is of. Reads memory alone.
     ///
     /// # Errors
@@ -112,12 +133,9 @@ impl KeyRing {
         let key = ApiKey::parse(key).map_err(|_| KeyFault::Malformed)?;
         let keys = self.keys.load();
         let stored = keys.get(&self.hasher.hash(&key)).ok_or(KeyFault::Unknown)?;
-        if stored.revoked {
-            return Err(KeyFault::Revoked);
-        }
-        match stored.expires_ms.is_some_and(|expires| expires <= now_ms) {
-            true => Err(KeyFault::Expired),
-            false => Ok(Arc::clone(&stored.principal)),
+        match stored.fault(now_ms) {
+            Some(fault) => Err(fault),
+            None => Ok(Arc::clone(&stored.principal)),
         }
     }
 }

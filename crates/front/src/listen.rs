@@ -49,10 +49,18 @@ impl Legacy {
             () = self.ended.cancelled() => None,
             () = self.stopped.cancelled() => None,
             changed = self.view.changed() => {
-                let told = changed?.into_iter().map(|list| list.changed(RawObject::default()));
+                let changed = changed?;
+                if !self.view.is_open() {
+                    return None;
+                }
+                let told = changed.into_iter().map(|list| list.changed(RawObject::default()));
                 Some(told.flat_map(|told| sse::event(told.to_wire())).collect())
             }
             _ = self.ticks.tick() => {
+                // Whose key has ended is told nothing more.
+                if !self.view.is_open() {
+                    return None;
+                }
                 self.session.touch();
                 Some(vec![sse::KEEP_ALIVE])
             }
@@ -165,13 +173,16 @@ impl Modern {
         tokio::select! {
             () = self.stopped.cancelled() => (sse::event(self.subscription.end().to_wire()), true),
             changes = self.subscription.changes(&mut self.view) => match changes {
-                Some(changes) => {
+                Some(changes) if self.view.is_open() => {
                     let events = changes.iter().flat_map(|change| sse::event(change.to_wire()));
                     (events.collect(), false)
                 }
-                None => (sse::event(self.subscription.end().to_wire()), true),
+                Some(_) | None => (sse::event(self.subscription.end().to_wire()), true),
             },
-            _ = self.ticks.tick() => (vec![sse::KEEP_ALIVE], false),
+            _ = self.ticks.tick() => match self.view.is_open() {
+                true => (vec![sse::KEEP_ALIVE], false),
+                false => (sse::event(self.subscription.end().to_wire()), true),
+            },
         }
     }
 }

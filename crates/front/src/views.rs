@@ -65,6 +65,11 @@ impl ViewWatch {
         }
     }
 
+    /// Tells whether the client may still hear of changes.
+    pub(crate) fn is_open(&self) -> bool {
+        self.front.would_let_in(&self.visitor)
+    }
+
     /// Waits until the client is shown another list than it was told of last, and it is served; returns the lists that
     /// changed, `None` when nothing can change any more.
     ///

@@ -252,6 +252,22 @@ impl Front {
         Ok((self.world_of(&visit.visitor), visit.visitor))
     }
 
+    /// Tells whether a visitor who was let in would be let in again, for streams that stay open.
+    pub(crate) fn would_let_in(&self, visitor: &Visitor) -> bool {
+        let auth = &self.world().config.auth;
+        match visitor {
+            _ if !auth.enabled => true,
+            Visitor::Local => false,
+            Visitor::Known(principal) => match &principal.key {
+                None => auth.allow_anonymous,
+                Some(id) => {
+                    let keys = &self.inner.keys;
+                    auth.api_key.enabled && keys.ring.takes(id, keys.now_ms())
+                }
+            },
+        }
+    }
+
     /// Decides whether a visitor may do something in the whole gateway, under the configuration in force.
     ///
     /// While there is no authentication, a local caller may look, and ask for a reload.

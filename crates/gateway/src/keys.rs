@@ -230,6 +230,7 @@ fn stored(record: &KeyRecord) -> StoredKey {
             subject: made.principal.clone(),
             tenant: made.tenant.clone(),
             groups: made.groups.clone(),
+            key: Some(made.id.clone()),
             capabilities: None,
         }),
         expires_ms: made.expires_ms,

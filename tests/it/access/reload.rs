@@ -1,7 +1,7 @@
 use genlock_testkit::clients::{ApiClient, ModernClient};
 use serde_json::{Value, json};
 
-use super::{NOT_FOUND, admin, api, apply, caller, config, modern, start, wait_for_tools};
+use super::{NOT_FOUND, admin, api, apply, caller, config, make, modern, start, wait_for_tools};
 use crate::stage::stdio;
 
 fn servers() -> Value {
@@ -78,4 +78,42 @@ async fn another_mode_is_refused_and_nothing_is_touched() {
     assert_eq!(client.tool_names().await, ["one__echo"]);
     let head = api(&gateway, &admin).get("/api/generations").await.json()["head"].clone();
     assert_eq!(head, 1);
+}
+
+#[tokio::test]
+async fn a_stream_of_a_revoked_key_hears_of_nothing_more() {
+    let mut config = config("front_door", &servers());
+    let gateway = start(&config);
+    let args = [
+        "--principal",
+        "svc:a",
+        "--tenant",
+        "t",
+        "--group",
+        "callers",
+    ];
+    let (good, _) = make(&gateway, &args);
+    let (revoked, id) = make(&gateway, &args);
+    wait_for_tools(&modern(&gateway, &good), &["one__echo"]).await;
+    let filter = r#"{"toolsListChanged":true}"#;
+    let streams = [&good, &revoked].map(|key| modern(&gateway, key));
+    let [of_good, of_revoked] = [
+        streams[0].listen(filter).await,
+        streams[1].listen(filter).await,
+    ];
+    let acknowledged = "notifications/subscriptions/acknowledged";
+    for stream in [&of_good, &of_revoked] {
+        stream.transcript().wait_for(acknowledged).await;
+    }
+    assert_eq!(gateway.run(&["keys", "revoke", &id]).code, Some(0));
+
+    config["mcp_servers"]["one"]["tools"] = json!({"deny": ["*"]});
+    apply(&gateway, &config).await;
+
+    let changed = "notifications/tools/list_changed";
+    of_good.transcript().wait_for(changed).await;
+    of_revoked.transcript().wait_for_end().await;
+    assert!(of_revoked.transcript().has_ended());
+    let told = of_revoked.transcript().methods();
+    assert!(!told.iter().any(|method| method == changed), "{told:?}");
 }

@@ -49,6 +49,8 @@ fn a_key_that_is_added_or_revoked_is_so_at_once_for_all_who_share_the_ring() {
     ring.revoke("k1");
 
     assert_eq!(shared.verify(key.expose(), 0), Err(KeyFault::Revoked));
+    let taken = ["k1", "k2", "k3"].map(|id| shared.takes(id, 0));
+    assert_eq!(taken, [false, true, false]);
     assert!(shared.verify(other.expose(), 0).is_ok());
 }
 

@@ -9,6 +9,7 @@ fn principal(subject: &str, tenant: Option<&str>, groups: &[&str]) -> Principal 
         subject: subject.to_owned(),
         tenant: tenant.map(str::to_owned),
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        key: None,
         capabilities: None,
     }
 }
