@@ -529,6 +529,7 @@ fn first_snapshot(
         left_out: Vec::new(),
         listed: tools.is_some(),
         offered: false,
+        asked_for_offers: false,
         protocol: None,
         pid: None,
         rung: None,

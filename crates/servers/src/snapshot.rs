@@ -47,6 +47,9 @@ pub struct ServerSnapshot {
     /// Whether it is known what it offers beside tools.
     #[serde(skip)]
     pub offered: bool,
+    /// Whether it was asked for that since it was started with the gateway.
+    #[serde(skip)]
+    pub asked_for_offers: bool,
     /// The revision spoken with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<&'static str>,

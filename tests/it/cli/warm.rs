@@ -25,6 +25,7 @@ async fn a_warmed_server_is_listed_even_where_it_hangs_later() {
         .start();
     let client = ModernClient::new(gateway.url());
     let list = client.request("tools/list", "{}").await;
+    let prompts = client.request("prompts/list", "{}").await.result();
 
     assert_eq!(warmed.code, Some(0), "{}", warmed.stderr);
     let (begin, rest) = warmed.stdout.split_once(" tools, ").unwrap();
@@ -33,6 +34,7 @@ async fn a_warmed_server_is_listed_even_where_it_hangs_later() {
         ("ok      sometimes: 23", true)
     );
     assert_eq!(list.names().len(), 28);
+    assert_eq!(prompts["prompts"][0]["name"], "sometimes__greet");
     assert_eq!(
         list.result()["_meta"]["genlock/unavailable"],
         json!([{"name": "sometimes", "reason": "connecting"}])

@@ -82,14 +82,17 @@ pub(super) async fn run(place: &Place, args: WarmArgs, host: Host) -> Result<Exi
     ))
 }
 
-/// Waits until a server serves, or its first attempt has failed.
+/// Waits until a server serves and was asked for all that it offers, or its first attempt has failed.
 async fn warmed(server: &Server, deadline: Instant) -> Outcome {
     let began = Instant::now();
     server.start();
     let mut watched = server.watch();
     let decided = timeout_at(
         deadline,
-        watched.wait_for(|snapshot| snapshot.state == "ready" || snapshot.last_error.is_some()),
+        watched.wait_for(|snapshot| {
+            let is_done = snapshot.state == "ready" && snapshot.asked_for_offers;
+            is_done || snapshot.last_error.is_some()
+        }),
     )
     .await;
     let result = match decided {

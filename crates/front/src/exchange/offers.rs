@@ -126,6 +126,10 @@ impl Exchange {
 
     /// As [`Exchange::wait_for_first_lists`], for what is offered beside tools.
     async fn wait_for_first_offers(&mut self) {
+        if !self.sight().is_open() {
+            // Who is shown nothing starts nothing either.
+            return;
+        }
         let (boot, wait) = (self.world.first_lists, self.world.config.first_list_wait);
         let servers = self.world.servers.clone();
         let waits: Vec<_> = servers

@@ -70,6 +70,8 @@ pub(crate) struct Actor {
     protocol: Protocol,
     /// Whether it was ever connected.
     has_run: bool,
+    /// Whether it was ever asked what it offers beside tools.
+    asked_for_offers: bool,
     live: Option<Live>,
     under_way: UnderWay,
 }
@@ -127,6 +129,7 @@ impl Actor {
             starts: 0,
             last_error: None,
             has_run: false,
+            asked_for_offers: false,
             live: None,
             under_way: UnderWay::default(),
         }
@@ -358,6 +361,7 @@ impl Actor {
                     .unwrap_or_default(),
                 listed: tools.is_some(),
                 offered: shared.offers.borrow().is_some(),
+                asked_for_offers: self.asked_for_offers,
                 protocol: client.map(|client| client.peer().version.as_str()),
                 pid: child.and_then(Child::pid),
                 rung: child.map(|child| child.rung().number()),

@@ -16,6 +16,7 @@ impl Actor {
     /// Begins to list, with a connection that was just made or after an announcement.
     pub(super) fn list_offers(&mut self) {
         if self.setting.tools_only {
+            self.asked_for_offers = true;
             return self.set_offers(Offers::default());
         }
         let Some(live) = &mut self.live else { return };
@@ -36,6 +37,7 @@ impl Actor {
             failed,
             left_out,
         } = offering;
+        self.asked_for_offers = true;
         let server = self.setting.shared.definition.name.as_str();
         for reason in left_out {
             tracing::warn!(server, reason, "an offer was left out");
