@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
@@ -58,10 +58,9 @@ impl Control {
             .context("the connection ended")?;
         let mut answer: Value = serde_json::from_str(&line)?;
         ensure!(answer["id"] == id, "{method}: {answer}");
-        match answer["result"].take() {
-            Value::Null => bail!("{method}: {answer}"),
-            result => Ok(result),
-        }
+        let result = answer["result"].take();
+        ensure!(!result.is_null(), "{method}: {answer}");
+        Ok(result)
     }
 }
 
