@@ -18,9 +18,9 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     authority::{Core, Submission},
-    execution::{Ran, Start, execute},
+    execution::{Ran, Start, Warm, execute},
     payload::Payload,
-    ports::{Pinned, Runner, RunnerOrder},
+    ports::{Pinned, RunnerOrder},
     refusal::{Refusal, busy_message},
     waiting::Moves,
 };
@@ -111,7 +111,8 @@ pub(crate) struct Actor {
     pinned: Option<Pinned>,
     /// What whoever serves the pinned view goes by; none before somebody asked.
     published: Option<watch::Sender<Arc<SessionPolicy>>>,
-    runner: Option<Arc<dyn Runner>>,
+    /// Of the session's policy; set by [`Self::keep_warm`] alone.
+    warm: Option<Warm>,
     running: Option<Running>,
     /// When an idle runner is retired.
     retire_at: Option<Instant>,
@@ -129,7 +130,7 @@ struct Running {
 
 enum Woken {
     Asked(Option<Command>),
-    Ran(Ran),
+    Ran(Box<Ran>),
     RunnerEnded,
     Idle,
     Again,
@@ -154,7 +155,7 @@ impl Actor {
             moves,
             pinned: None,
             published: None,
-            runner: None,
+            warm: None,
             running: None,
             retire_at: None,
             claim_at: None,
@@ -168,8 +169,8 @@ impl Actor {
             match self.wake().await {
                 Woken::Asked(Some(command)) => self.take(command).await,
                 Woken::Asked(None) => break,
-                Woken::Ran(ran) => self.take_back(ran).await,
-                Woken::RunnerEnded => self.runner = None,
+                Woken::Ran(ran) => self.take_back(*ran).await,
+                Woken::RunnerEnded => self.warm = None,
                 Woken::Idle => self.retire(),
                 Woken::Again => self.claim().await,
                 Woken::Interrupting => self.interrupt_running(),
@@ -187,11 +188,11 @@ impl Actor {
             .is_some_and(|running| !running.interrupt.is_cancelled());
         tokio::select! {
             () = self.core.aborted.cancelled() => Woken::Aborted,
-            ran = ran(&mut self.running) => Woken::Ran(ran),
+            ran = ran(&mut self.running) => Woken::Ran(Box::new(ran)),
             () = self.core.draining.cancelled(), if idle => Woken::Drained,
             () = self.core.interrupting.cancelled(), if interruptible => Woken::Interrupting,
             command = self.commands.recv() => Woken::Asked(command),
-            () = ended(self.runner.as_ref()), if idle => Woken::RunnerEnded,
+            () = ended(self.warm.as_ref()), if idle => Woken::RunnerEnded,
             () = come(self.retire_at) => Woken::Idle,
             () = come(self.claim_at) => Woken::Again,
         }
@@ -476,7 +477,7 @@ impl Actor {
             core: Arc::clone(&self.core),
             turn,
             order,
-            warm: self.runner.take(),
+            warm: self.warm.take(),
             interrupt: interrupt.clone(),
         });
         self.running = Some(Running {
@@ -506,7 +507,7 @@ impl Actor {
     /// Takes back what an execution left, and goes on with the queue.
     async fn take_back(&mut self, ran: Ran) {
         let turn = self.running.take().map(|running| running.turn);
-        self.runner = ran.runner;
+        self.keep_warm(ran.warm);
         match (&ran.turn, turn) {
             (Some(moved), _) => {
                 self.tell(moved);
@@ -603,7 +604,7 @@ impl Actor {
             running.interrupt.cancel();
             // Within what a runner takes to stop; one that does not is lost, which the store is told.
             let ran = running.ending.await.unwrap_or(Ran::NOTHING);
-            self.runner = ran.runner;
+            self.keep_warm(ran.warm);
             if let Some(turn) = &ran.turn {
                 self.tell(turn);
             }
@@ -645,7 +646,7 @@ impl Actor {
             session: self.session.clone(),
             generation,
             open,
-            servers: self.runner.as_ref().map(|runner| runner.servers()),
+            servers: self.warm.as_ref().map(|warm| warm.runner.servers()),
         })
     }
 
@@ -658,7 +659,7 @@ impl Actor {
             // At once: a deadline of now could lose against the next turn.
             return self.retire();
         }
-        if self.runner.is_some() && self.retire_at.is_none() {
+        if self.warm.is_some() && self.retire_at.is_none() {
             self.retire_at = Some(Instant::now() + idle);
         }
     }
@@ -672,8 +673,22 @@ impl Actor {
 
     fn retire(&mut self) {
         self.retire_at = None;
-        if let Some(runner) = self.runner.take() {
-            runner.retire();
+        if let Some(warm) = self.warm.take() {
+            warm.runner.retire();
+        }
+    }
+
+    /// Takes back the runner of a turn. The turn was over in the store before it came back, so that the session may have
+    /// moved on meanwhile: then the runner has nothing more to run.
+    fn keep_warm(&mut self, warm: Option<Warm>) {
+        let current = self.session.policy_seq;
+        self.warm = warm;
+        if self
+            .warm
+            .as_ref()
+            .is_some_and(|warm| warm.policy_seq != current)
+        {
+            self.retire();
         }
     }
 
@@ -724,9 +739,9 @@ async fn ran(running: &mut Option<Running>) -> Ran {
     }
 }
 
-async fn ended(runner: Option<&Arc<dyn Runner>>) {
-    match runner {
-        Some(runner) => runner.ended().await,
+async fn ended(warm: Option<&Warm>) {
+    match warm {
+        Some(warm) => warm.runner.ended().await,
         None => std::future::pending().await,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use genlock_frames::{ExecutionId, ExecutionSecret};
+use genlock_frames::{ExecutionId, ExecutionSecret, PolicySeq};
 use genlock_store::{
     MoveError, Reservation, TurnEnd, TurnError, TurnMove, TurnOutcome, TurnRecord, TurnStatus,
     WriteFault,
@@ -24,16 +24,23 @@ pub(crate) struct Start {
     pub(crate) core: Arc<Core>,
     pub(crate) turn: TurnRecord,
     pub(crate) order: RunnerOrder,
-    /// A runner that is warm, for this policy.
-    pub(crate) warm: Option<Arc<dyn Runner>>,
+    /// The runner of an earlier turn of this policy.
+    pub(crate) warm: Option<Warm>,
     /// Latched: the turn is to end.
     pub(crate) interrupt: CancellationToken,
+}
+
+/// A runner that can run more turns, of the policy that it was started for and of no other.
+#[derive(Clone)]
+pub(crate) struct Warm {
+    pub(crate) policy_seq: PolicySeq,
+    pub(crate) runner: Arc<dyn Runner>,
 }
 
 /// What an execution leaves behind.
 pub(crate) struct Ran {
     /// The runner, where it can run more.
-    pub(crate) runner: Option<Arc<dyn Runner>>,
+    pub(crate) warm: Option<Warm>,
     /// The turn as it is stored now; `None` where the store could not be written before the end.
     pub(crate) turn: Option<TurnRecord>,
 }
@@ -41,7 +48,7 @@ pub(crate) struct Ran {
 impl Ran {
     /// What an execution leaves that did not come to its end.
     pub(crate) const NOTHING: Self = Self {
-        runner: None,
+        warm: None,
         turn: None,
     };
 }
@@ -58,34 +65,37 @@ pub(crate) async fn execute(start: Start) -> Ran {
         warm,
         interrupt,
     } = start;
-    let mut runner = match warm.clone() {
-        Some(runner) => runner,
+    let policy_seq = order.policy_seq;
+    let was_warm = warm.is_some();
+    let mut runner = match warm {
+        Some(warm) => warm.runner,
         None => match core.runners.start(order.clone()).await {
             Ok(runner) => runner,
             Err(fault) => {
                 let end = core.end(TurnOutcome::Failed, None, Some(fault.into()));
                 let turn = record(&core, &turn, TurnMove::Withdraw(end)).await;
-                return Ran { runner: None, turn };
+                return Ran { warm: None, turn };
             }
         },
     };
+    let still_warm = |runner| Some(Warm { policy_seq, runner });
     if interrupt.is_cancelled() {
         let step = TurnMove::Withdraw(core.end(TurnOutcome::Cancelled, None, None));
         let turn = record(&core, &turn, step).await;
         return Ran {
-            runner: Some(runner),
+            warm: still_warm(runner),
             turn,
         };
     }
     let Some(execution) = reserve(&core, &turn).await else {
         return Ran {
-            runner: Some(runner),
+            warm: still_warm(runner),
             turn: None,
         };
     };
     core.tell_turn(&turn, TurnStatus::Running);
     let mut end = run(&*runner, execution.clone(), &interrupt).await;
-    if warm.is_some() && matches!(end, RunEnd::NotBegun { .. }) {
+    if was_warm && matches!(end, RunEnd::NotBegun { .. }) {
         // It ended while it was idle, which is no turn's loss.
         end = match core.runners.start(order).await {
             Ok(fresh) => {
@@ -99,10 +109,8 @@ pub(crate) async fn execute(start: Start) -> Ran {
     }
     let ended = matches!(end, RunEnd::Lost { .. } | RunEnd::NotBegun { .. });
     let turn = record(&core, &turn, core.step_of(end, &turn)).await;
-    Ran {
-        runner: (!ended).then_some(runner),
-        turn,
-    }
+    let warm = if ended { None } else { still_warm(runner) };
+    Ran { warm, turn }
 }
 
 /// Reserves the one execution of a turn; `None` where the store does not let it.

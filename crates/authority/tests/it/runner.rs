@@ -35,12 +35,15 @@ pub(crate) struct Started {
 
 /// A turn runs until the test says how it ends.
 pub(crate) struct Run {
+    /// The policy that its runner was started for.
+    pub(crate) policy_seq: u64,
     pub(crate) payload: String,
     pub(crate) interrupted: Arc<Notify>,
     end: oneshot::Sender<RunEnd>,
 }
 
 struct Hands {
+    policy_seq: u64,
     runs: mpsc::Sender<Run>,
     interrupted: Arc<Notify>,
     retired: watch::Sender<bool>,
@@ -92,6 +95,7 @@ impl Runners for Manual {
         };
         let _ = self.starts.try_send(started);
         let hands = Hands {
+            policy_seq: order.policy_seq.get(),
             runs: self.runs.clone(),
             interrupted: Arc::new(Notify::new()),
             retired,
@@ -104,6 +108,7 @@ impl Runner for Hands {
     fn run(&self, execution: Execution) -> Pending<'_, RunEnd> {
         let (end, ended) = oneshot::channel();
         let run = Run {
+            policy_seq: self.policy_seq,
             payload: execution.payload,
             interrupted: Arc::clone(&self.interrupted),
             end,

@@ -1,7 +1,10 @@
 //! What moves a session, and what does not.
 
+use std::time::Duration;
+
 use genlock_authority::Transition;
 use genlock_store::TurnStatus;
+use tokio::time::timeout;
 
 use crate::stage::{COMPLETED, Stage};
 
@@ -118,4 +121,37 @@ async fn turns_that_are_not_over_win_and_run_under_the_policy_of_their_admission
     // One runner for both turns of the first policy; the transition retired it.
     assert_eq!(started, [(1, 1, 1, true), (2, 2, 2, false)]);
     assert!(stage.is_quiet().await);
+}
+
+/// A transition that comes between the end of a turn and the return of its runner.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_that_comes_back_after_a_transition_runs_nothing_more() {
+    const ROUNDS: u64 = 40;
+    let stage = Stage::new(&["old"]).await;
+    let a = stage.create("a", None).await;
+
+    for round in 1..=ROUNDS {
+        let first = stage.submit(&a, &format!("first-{round}")).await;
+        let run = stage.next_run().await;
+        let servers: &[&str] = if round % 2 == 0 {
+            &["old"]
+        } else {
+            &["old", "new"]
+        };
+        stage.commit(servers).await;
+        run.complete();
+        let applied = async { while stage.move_to_head(&a).await != Transition::Applied {} };
+        timeout(Duration::from_secs(20), applied).await.unwrap();
+        let second = stage.submit(&a, &format!("second-{round}")).await;
+        let run = stage.next_run().await;
+
+        let policies = (
+            first.policy_seq.get(),
+            second.policy_seq.get(),
+            run.policy_seq,
+        );
+        assert_eq!(policies, (round, round + 1, round + 1));
+        run.complete();
+        assert_eq!(stage.settled(&second.id).await, COMPLETED);
+    }
 }
