@@ -1,15 +1,15 @@
 //! [`Front`]: the front door's state, and how a new configuration is published.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use genlock_access::Visitor;
-use genlock_config::{Config, Mode, Scope};
+use genlock_config::Config;
 use genlock_mcp::RawJson;
 use genlock_policy::GenerationNumber;
-use genlock_servers::{Offers, Pool, Server, ServerSnapshot, Servers, ToolSet};
+use genlock_servers::{Pool, Servers};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
     sessions::Sessions,
     visit::Keys,
     world::{Audience, Common, World},
+    worlds::{ServerWatch, Watching, Worlds, own, watch_all},
 };
 
 /// Makes random bytes; passed in by the host.
@@ -74,151 +75,6 @@ pub struct FrontParts {
     pub entropy: Entropy,
     /// Whether what is served is pinned, so that nobody who comes in here can move it.
     pub pinned: bool,
-}
-
-/// All worlds of one configuration, replaced as one.
-struct Worlds {
-    everyone: Arc<World>,
-    nobody: Arc<World>,
-    tenants: BTreeMap<Arc<str>, Arc<World>>,
-}
-
-/// What watches servers, until others are watched.
-struct Watching {
-    until: CancellationToken,
-    moved: Arc<Notify>,
-}
-
-/// What tells of a server's tools and of its state.
-type ServerWatch = (
-    watch::Receiver<Option<Arc<ToolSet>>>,
-    watch::Receiver<Option<Arc<Offers>>>,
-    watch::Receiver<ServerSnapshot>,
-);
-
-/// Watches servers from now on: begun before a catalog is compiled, so that it misses no change that the catalog misses.
-fn watch_all<'s>(servers: impl IntoIterator<Item = &'s Server>) -> Vec<ServerWatch> {
-    let watch = |server: &Server| (server.watch_tools(), server.watch_offers(), server.watch());
-    servers.into_iter().map(watch).collect()
-}
-
-/// Returns the servers that a tenant has for itself.
-fn own(servers: &Servers) -> impl Iterator<Item = &Server> {
-    servers
-        .iter()
-        .filter(|server| server.definition().scope == Scope::Tenant)
-}
-
-// === impl Worlds ===
-
-impl Worlds {
-    fn compile(
-        common: &Common,
-        servers: Servers,
-        tenants: Vec<(Arc<str>, Servers)>,
-        before: Option<&Self>,
-    ) -> Self {
-        let of = |audience, servers, before: Option<&Arc<World>>| {
-            let before = before.map(|before| &**before);
-            Arc::new(World::compile(common.clone(), audience, servers, before))
-        };
-        let tenants = tenants.into_iter().map(|(tenant, servers)| {
-            let before = before.and_then(|before| before.tenants.get(&tenant));
-            let audience = Audience::Tenant(Arc::clone(&tenant));
-            (tenant, of(audience, servers, before))
-        });
-        Self {
-            tenants: tenants.collect(),
-            nobody: of(
-                Audience::Nobody,
-                Servers::default(),
-                before.map(|before| &before.nobody),
-            ),
-            everyone: of(
-                Audience::Everyone,
-                servers,
-                before.map(|before| &before.everyone),
-            ),
-        }
-    }
-
-    fn recompiled(&self) -> Self {
-        let anew = |world: &Arc<World>| Arc::new(world.recompiled());
-        Self {
-            everyone: anew(&self.everyone),
-            // No server is listed there.
-            nobody: Arc::clone(&self.nobody),
-            tenants: self
-                .tenants
-                .iter()
-                .map(|(tenant, world)| (Arc::clone(tenant), anew(world)))
-                .collect(),
-        }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Arc<World>> {
-        [&self.everyone, &self.nobody]
-            .into_iter()
-            .chain(self.tenants.values())
-    }
-
-    /// Returns the worlds in which something is shown.
-    fn shown(&self) -> Vec<&Arc<World>> {
-        match self.everyone.config.tool_access.mode {
-            Mode::Egress => vec![&self.everyone],
-            Mode::FrontDoor => self.tenants.values().collect(),
-        }
-    }
-
-    fn of(&self, audience: &Audience) -> Option<&Arc<World>> {
-        match audience {
-            Audience::Everyone => Some(&self.everyone),
-            Audience::Nobody => Some(&self.nobody),
-            Audience::Tenant(tenant) => self.tenants.get(tenant),
-        }
-    }
-
-    /// Tells whether some client is shown something else than under `before`. A tenant that was not there was shown nothing.
-    fn shows_more_than(&self, before: &Self) -> bool {
-        self.all().any(|world| {
-            let old = before.of(&world.audience);
-            old.is_some_and(|old| {
-                (old.version, old.shelf_version) != (world.version, world.shelf_version)
-            })
-        })
-    }
-}
-
-// === impl Watching ===
-
-impl Watching {
-    fn new(until: CancellationToken) -> Self {
-        Self {
-            until,
-            moved: Arc::new(Notify::new()),
-        }
-    }
-
-    /// Tells of every change of these servers.
-    fn add(&self, watches: Vec<ServerWatch>, tasks: &TaskTracker) {
-        for (mut tools, mut offers, mut states) in watches {
-            let (moved, until) = (Arc::clone(&self.moved), self.until.clone());
-            tasks.spawn(async move {
-                loop {
-                    let gone = tokio::select! {
-                        () = until.cancelled() => return,
-                        changed = tools.changed() => changed.is_err(),
-                        changed = offers.changed() => changed.is_err(),
-                        changed = states.changed() => changed.is_err(),
-                    };
-                    if gone {
-                        return;
-                    }
-                    moved.notify_one();
-                }
-            });
-        }
-    }
 }
 
 impl Front {

@@ -25,6 +25,7 @@ mod tenant;
 mod views;
 mod visit;
 mod world;
+mod worlds;
 
 pub use desk::Desk;
 pub use front::{Entropy, Front, FrontParts};
