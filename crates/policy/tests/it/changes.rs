@@ -61,6 +61,7 @@ execution: { max_concurrency: 1, turn_result_bytes: 2048, max_response_bytes: 20
 logging: { level: debug }
 drain_s: 1
 allowed_hosts: [h]
+worker: { idle_ttl_s: 7, max: 3 }
 ",
     );
 
@@ -73,16 +74,17 @@ allowed_hosts: [h]
             section("drain_s", &[], Effect::Live),
             section(
                 "execution",
-                &["max_concurrency", "max_response_bytes"],
+                &["max_concurrency", "max_response_bytes", "turn_result_bytes"],
                 Effect::Live
             ),
-            section("execution", &["turn_result_bytes"], Effect::NotServed),
             section("listen", &[], Effect::RestartRequired),
             section("logging", &["level"], Effect::RestartRequired),
             section("model", &["default"], Effect::NotServed),
             section("profile", &[], Effect::RestartRequired),
             section("store", &["url"], Effect::NotServed),
             section("tool_access", &["names", "surface"], Effect::Live),
+            section("worker", &["idle_ttl_s"], Effect::Live),
+            section("worker", &["max"], Effect::NotServed),
         ]
     );
     assert_eq!(changes.servers, ServerChanges::default());
