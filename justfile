@@ -31,7 +31,7 @@ ci:
 # Measures a call (direct, through a bare proxy, through genlock), or a reload. `just bench call --help` lists what can be set.
 bench WHAT="call" *ARGS="":
     cargo build --release -p genlock -p genlock-worker -p genlock-bench
-    target/release/genlock-bench {{WHAT}} --genlock target/release/genlock {{ if WHAT == "call" { "--no-auth" } else { "" } }} {{ARGS}}
+    target/release/genlock-bench {{WHAT}} --genlock target/release/genlock {{ARGS}}
 
 # Kills a server in mid-call 1,000 times and prints what the next calls took; about 10 minutes.
 killed:
