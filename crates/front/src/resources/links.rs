@@ -113,15 +113,26 @@ impl Links {
     /// Takes a configuration into account that was put in force: links of servers that it has not, or has edited, go.
     pub(crate) fn follow(&self, config: &Config) {
         let most = config.max_resource_links;
-        let definitions: HashMap<&str, String> = config
+        let definitions: HashMap<&str, &ServerDefinition> = config
             .servers
             .values()
             .filter(|definition| definition.enabled)
-            .map(|definition| (definition.prefix.as_str(), definition.cache_key()))
+            .map(|definition| (definition.prefix.as_str(), definition))
             .collect();
+        // A key is a digest of a whole definition: only those of servers that have links are made, each once.
+        let mut keys = HashMap::new();
+        let mut is_of_now = |link: &Link| {
+            let found = definitions.get_key_value(link.server.as_str());
+            found.is_some_and(|(prefix, definition)| {
+                let key = keys
+                    .entry(*prefix)
+                    .or_insert_with(|| definition.cache_key());
+                *key == link.definition
+            })
+        };
         let mut kept = self.kept.lock();
         kept.by_tenant.retain(|_, links| {
-            links.retain(|link| definitions.get(link.server.as_str()) == Some(&link.definition));
+            links.retain(&mut is_of_now);
             links.shrink(most);
             !links.by_age.is_empty()
         });
@@ -144,7 +155,7 @@ impl OfTenant {
         }
     }
 
-    fn retain(&mut self, keep: impl Fn(&Link) -> bool) {
+    fn retain(&mut self, mut keep: impl FnMut(&Link) -> bool) {
         self.by_age.retain(|_, link| keep(link));
         let by_age = &self.by_age;
         self.by_place.retain(|_, age| by_age.contains_key(age));
