@@ -21,7 +21,7 @@ use camino::Utf8Path;
 use genlock_config::ProfileId;
 use genlock_frames::SessionId;
 use genlock_policy::GenerationNumber;
-use sqlx::{Connection, SqliteConnection, SqlitePool};
+use sqlx::{Connection, Sqlite, SqliteConnection, SqlitePool, pool::PoolConnection};
 use tokio::sync::Mutex;
 
 use self::{fault::fault, writer::Writer};
@@ -55,6 +55,10 @@ impl SqliteStore {
         open::open(path, options).await
     }
 
+    async fn reader(&self) -> Result<PoolConnection<Sqlite>, Fault> {
+        self.readers.acquire().await.map_err(fault)
+    }
+
     async fn close_all(&self) -> Result<(), Fault> {
         self.readers.close().await;
         if let Some(keeper) = self.keeper.lock().await.take() {
@@ -68,7 +72,7 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn verify(&self) -> Pending<'_, Result<Verified, Fault>> {
         Box::pin(async {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             schema::check_structure(&mut reader).await?;
             generations::check_all(&mut reader).await
         })
@@ -117,7 +121,7 @@ impl Generations for SqliteStore {
         profile: &'a ProfileId,
     ) -> Pending<'a, Result<Option<GenerationRecord>, Fault>> {
         Box::pin(async {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             generations::head(&mut reader, profile).await
         })
     }
@@ -128,7 +132,7 @@ impl Generations for SqliteStore {
         number: GenerationNumber,
     ) -> Pending<'a, Result<Option<GenerationRecord>, Fault>> {
         Box::pin(async move {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             generations::get(&mut reader, profile, number).await
         })
     }
@@ -140,7 +144,7 @@ impl Generations for SqliteStore {
         limit: u32,
     ) -> Pending<'a, Result<Vec<GenerationSummary>, Fault>> {
         Box::pin(async move {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             generations::list(&mut reader, profile, before, limit).await
         })
     }
@@ -214,7 +218,7 @@ impl Sessions for SqliteStore {
         id: &'a SessionId,
     ) -> Pending<'a, Result<Option<SessionRecord>, Fault>> {
         Box::pin(async {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             sessions::get(&mut reader, profile, id).await
         })
     }
@@ -226,7 +230,7 @@ impl Sessions for SqliteStore {
         limit: u32,
     ) -> Pending<'a, Result<Vec<SessionRecord>, Fault>> {
         Box::pin(async move {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             sessions::list(&mut reader, profile, before, limit).await
         })
     }
@@ -249,7 +253,7 @@ impl Sessions for SqliteStore {
         id: &'a SessionId,
     ) -> Pending<'a, Result<Vec<TransitionRecord>, Fault>> {
         Box::pin(async {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             sessions::transitions(&mut reader, profile, id).await
         })
     }
@@ -287,7 +291,7 @@ impl Sessions for SqliteStore {
         profile: &'a ProfileId,
     ) -> Pending<'a, Result<BTreeSet<GenerationNumber>, Fault>> {
         Box::pin(async {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             sessions::pinned(&mut reader, profile).await
         })
     }
@@ -297,7 +301,7 @@ impl Sessions for SqliteStore {
         profile: &'a ProfileId,
     ) -> Pending<'a, Result<BTreeSet<String>, Fault>> {
         Box::pin(async {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             generations::server_names(&mut reader, profile).await
         })
     }
@@ -318,7 +322,7 @@ impl Turns for SqliteStore {
         id: &'a TurnId,
     ) -> Pending<'a, Result<Option<TurnRecord>, Fault>> {
         Box::pin(async {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             turns::get(&mut reader, profile, id).await
         })
     }
@@ -330,7 +334,7 @@ impl Turns for SqliteStore {
         submission: &'a str,
     ) -> Pending<'a, Result<Option<TurnRecord>, Fault>> {
         Box::pin(async move {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             turns::of_submission(&mut reader, profile, session, submission).await
         })
     }
@@ -341,7 +345,7 @@ impl Turns for SqliteStore {
         session: &'a SessionId,
     ) -> Pending<'a, Result<Vec<OpenTurn>, Fault>> {
         Box::pin(async {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             turns::open(&mut reader, profile, session).await
         })
     }
@@ -351,7 +355,7 @@ impl Turns for SqliteStore {
         profile: &'a ProfileId,
     ) -> Pending<'a, Result<Vec<SessionId>, Fault>> {
         Box::pin(async {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             turns::sessions_with_open(&mut reader, profile).await
         })
     }
@@ -390,7 +394,7 @@ impl Keys for SqliteStore {
 
     fn keys<'a>(&'a self, profile: &'a ProfileId) -> Pending<'a, Result<Vec<KeyRecord>, Fault>> {
         Box::pin(async {
-            let mut reader = self.readers.acquire().await.map_err(fault)?;
+            let mut reader = self.reader().await?;
             keys::all(&mut reader, profile).await
         })
     }
