@@ -1,6 +1,6 @@
 //! [`Front`]: the front door's state, and how a new configuration is published.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use arc_swap::ArcSwap;
 use genlock_access::Visitor;
@@ -192,6 +192,7 @@ impl Front {
         for world in next.shown() {
             let old = before.of(&world.audience);
             let known = old.map(|old| old.reports()).unwrap_or_default();
+            let known: HashSet<String> = known.into_iter().collect();
             for report in world.reports() {
                 if !known.contains(&report) {
                     tracing::warn!(report, "names");

@@ -382,6 +382,7 @@ impl Pool {
         let mut snapshot = first_snapshot(definition, tools.as_deref(), (self.nature.clock)());
         snapshot.offered = offers.is_some();
         let shared = Arc::new(Shared {
+            cache_key: OnceLock::new(),
             log: LogRing::new(private_values(definition)),
             definition: definition.clone(),
             connection: ArcSwapOption::empty(),

@@ -59,8 +59,8 @@ pub(crate) enum NoPlace {
 pub(crate) struct Shelf {
     /// What it was compiled from, in the order of the servers.
     seen: Vec<Option<Arc<Offers>>>,
-    /// The servers by their prefix, each with the key of its definition.
-    servers: HashMap<String, (Server, String)>,
+    /// The servers by their prefix.
+    servers: HashMap<String, Server>,
     resources: Vec<Resource>,
     templates: Vec<Resource>,
     prompts: BTreeMap<String, Prompt>,
@@ -91,11 +91,7 @@ impl Shelf {
         let by_prefix = servers
             .iter()
             .filter(|server| server.definition().enabled)
-            .map(|server| {
-                let definition = server.definition();
-                let entry = (server.clone(), definition.cache_key());
-                (definition.prefix.clone(), entry)
-            });
+            .map(|server| (server.definition().prefix.clone(), server.clone()));
         let mut shelf = Self {
             servers: by_prefix.collect(),
             common: Some(id_of(
@@ -242,8 +238,8 @@ impl Shelf {
 
     /// Returns the server of a link, where it still is the one that handed it out.
     fn server_of(&self, link: &Link) -> Option<&Server> {
-        let (server, definition) = self.servers.get(&link.server)?;
-        (*definition == link.definition).then_some(server)
+        let server = self.servers.get(&link.server)?;
+        (server.cache_key() == link.definition).then_some(server)
     }
 
     /// Returns the resource templates that a caller is shown.
@@ -320,7 +316,7 @@ impl Shelf {
         trusts: bool,
     ) -> Result<Place, NoPlace> {
         let (prefix, uri) = uri::parse(wanted).ok_or(NoPlace::Unknown)?;
-        let (server, _) = self.servers.get(prefix).ok_or(NoPlace::Unknown)?;
+        let server = self.servers.get(prefix).ok_or(NoPlace::Unknown)?;
         let known = || {
             self.offering(uri, links)
                 .iter()

@@ -73,6 +73,8 @@ impl Drop for Lease {
 
 pub(crate) struct Shared {
     pub(crate) definition: ServerDefinition,
+    /// The key of the definition, once somebody has asked for it.
+    pub(crate) cache_key: OnceLock<String>,
     /// The connection that calls go to; none while the server does not serve.
     pub(crate) connection: ArcSwapOption<Connection>,
     pub(crate) tools: watch::Sender<Option<Arc<ToolSet>>>,
@@ -223,6 +225,13 @@ impl Server {
     /// Returns the definition.
     pub fn definition(&self) -> &ServerDefinition {
         &self.lease.shared.definition
+    }
+
+    /// Returns [`ServerDefinition::cache_key`] of its definition. It is a digest of all of it, and made once.
+    pub fn cache_key(&self) -> &str {
+        let shared = &self.lease.shared;
+        let key = &shared.cache_key;
+        key.get_or_init(|| shared.definition.cache_key())
     }
 
     /// Returns the tools last listed; `None` while they were never listed.
