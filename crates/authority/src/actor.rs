@@ -538,12 +538,8 @@ impl Actor {
     }
 
     async fn interrupt(&mut self, turn: &TurnId) -> Result<(), Refusal> {
-        if let Some(running) = self
-            .running
-            .as_ref()
-            .filter(|running| running.turn == *turn)
-        {
-            running.interrupt.cancel();
+        if self.is_running(turn) {
+            self.interrupt_running();
             return Ok(());
         }
         let stored = self.core.store.turn(&self.core.profile, turn).await?;
@@ -682,12 +678,9 @@ impl Actor {
     /// moved on meanwhile: then the runner has nothing more to run.
     fn keep_warm(&mut self, warm: Option<Warm>) {
         let current = self.session.policy_seq;
+        let is_stale = warm.as_ref().is_some_and(|warm| warm.policy_seq != current);
         self.warm = warm;
-        if self
-            .warm
-            .as_ref()
-            .is_some_and(|warm| warm.policy_seq != current)
-        {
+        if is_stale {
             self.retire();
         }
     }

@@ -31,7 +31,6 @@ pub(crate) struct Start {
 }
 
 /// A runner that can run more turns, of the policy that it was started for and of no other.
-#[derive(Clone)]
 pub(crate) struct Warm {
     pub(crate) policy_seq: PolicySeq,
     pub(crate) runner: Arc<dyn Runner>,

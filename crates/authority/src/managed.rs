@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     ports::{Execution, Pending, RunEnd, RunFault, Runner, RunnerOrder, Runners},
+    refusal::with_causes,
     worker::{Loss, SpawnError, TurnEnd, TurnOrder, Worker, WorkerOrder, Workers},
 };
 
@@ -61,15 +62,9 @@ impl Runners for ManagedWorkers {
 }
 
 fn fault(error: &SpawnError) -> RunFault {
-    let mut message = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        message = format!("{message}: {inner}");
-        cause = inner.source();
-    }
     RunFault {
         code: error.code(),
-        message,
+        message: with_causes(error),
     }
 }
 

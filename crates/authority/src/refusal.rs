@@ -102,18 +102,23 @@ pub(crate) fn busy_message(turns: &[OpenTurn]) -> String {
     )
 }
 
+/// Returns an error with all its causes, for people.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
 // === impl Refusal ===
 
 impl Refusal {
     /// Returns the refusal with all its causes, for people.
     pub fn explain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(inner) = cause {
-            text = format!("{text}: {inner}");
-            cause = inner.source();
-        }
-        text
+        with_causes(self)
     }
 
     /// Returns the stable code of the refusal: the reason that programs are told.
