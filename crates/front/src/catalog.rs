@@ -2,23 +2,19 @@
 //!
 //! Listing and calling read the same table, so that what is listed is callable and nothing else is.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-};
+mod table;
 
-use genlock_config::{Surface, ToolAccess};
-use genlock_mcp::{RawJson, RawObject, Wire};
-use genlock_servers::{Server, Servers, Tool, ToolSet};
+use std::{collections::BTreeMap, sync::Arc};
+
+use genlock_config::Surface;
+use genlock_mcp::RawJson;
+use genlock_servers::{Server, Servers, Tool};
 use serde::Serialize;
 
-use crate::{
-    meta_tools::MetaTool,
-    naming::{Listing, name_tools},
-};
+pub(crate) use self::table::{PAGE, Terms, page_of};
+use self::table::{Pages, Row, Source, Table, alike};
+use crate::meta_tools::MetaTool;
 
-/// How many tools one page of a list holds.
-pub(crate) const PAGE: usize = 5_000;
 /// How long a client may keep a list, in milliseconds, unless a server says less.
 const TTL_MS: u64 = 5_000;
 
@@ -27,8 +23,6 @@ const TTL_MS: u64 = 5_000;
 pub(crate) struct Entry {
     pub(crate) server: Server,
     pub(crate) tool: Arc<Tool>,
-    /// What clients list: its definition under the name that it is shown by.
-    listed: RawJson,
 }
 
 /// What a name leads to.
@@ -46,133 +40,59 @@ pub(crate) struct Unavailable {
 }
 
 /// One compiled picture of all tools.
-#[derive(Default)]
 pub(crate) struct Catalog {
-    /// The lists that it was compiled from, in the order of the servers.
-    seen: Vec<Option<Arc<ToolSet>>>,
-    entries: BTreeMap<String, Entry>,
-    metas: HashMap<String, MetaTool>,
-    surface: Option<Surface>,
-    flat: Pages,
-    meta: Pages,
-    both: Pages,
+    terms: Terms,
+    /// The servers and the lists that it was compiled from.
+    sources: Vec<Source>,
+    table: Arc<Table>,
     unavailable: Option<RawJson>,
     ttl_ms: u64,
-    pub(crate) reports: Vec<String>,
-    pub(crate) owners: BTreeMap<String, String>,
-}
-
-/// The pages of one list, ready to be sent.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pages {
-    pages: Vec<RawJson>,
-    /// The same for the same tools, whatever was compiled in between.
-    id: Option<blake3::Hash>,
 }
 
 impl Catalog {
-    /// Compiles what the servers list now and `shows` lets through. What was shown `before` in the same way is taken from
-    /// there: most of it.
-    pub(crate) fn compile(
-        servers: &Servers,
-        access: &ToolAccess,
-        owners: &BTreeMap<String, String>,
-        shows: &dyn Fn(&str, &str) -> bool,
-        own_tools: &[MetaTool],
-        before: Option<&Self>,
-    ) -> Self {
-        let seen: Vec<Option<Arc<ToolSet>>> = servers.iter().map(Server::tools).collect();
-        let listed: Vec<(&Server, Arc<ToolSet>)> = servers
-            .iter()
-            .zip(&seen)
-            .filter(|(server, _)| server.definition().enabled)
-            .filter_map(|(server, tools)| Some((server, tools.clone()?)))
-            .collect();
-        let metas: HashMap<String, MetaTool> = own_tools
-            .iter()
-            .map(|tool| (tool.name(&access.meta_prefix), *tool))
-            .collect();
-        let tool_names: Vec<Vec<&str>> = listed
-            .iter()
-            .map(|(server, tools)| {
-                let names = tools.iter().map(|tool| tool.name.as_str());
-                names.filter(|tool| shows(server.name(), tool)).collect()
-            })
-            .collect();
-        let listings: Vec<_> = listed
-            .iter()
-            .zip(&tool_names)
-            .map(|((server, _), tools)| Listing {
-                prefix: &server.definition().prefix,
-                tools,
-            })
-            .collect();
-        let reserved: BTreeSet<String> = metas.keys().cloned().collect();
-        let names = name_tools(&listings, access.names, owners, &reserved);
-
-        let entry_of = |shown: &str, (index, name): &(usize, String)| {
-            let (server, tools) = listed.get(*index)?;
-            let tool = Arc::clone(tools.get(name)?);
-            let before = before.and_then(|before| before.entries.get(shown));
-            let same = before.filter(|before| Arc::ptr_eq(&before.tool, &tool));
-            Some(Entry {
-                server: (*server).clone(),
-                listed: same.map_or_else(|| definition(shown, &tool), |same| same.listed.clone()),
-                tool,
-            })
+    /// Compiles what the servers list now, on terms. The table of `before` is taken over where it comes to the same, as after
+    /// most changes of a configuration and all of a server's state.
+    pub(crate) fn compile(servers: &Servers, terms: Terms, before: Option<&Self>) -> Self {
+        let sources: Vec<Source> = servers.iter().map(Source::of).collect();
+        let same =
+            before.filter(|before| before.terms == terms && alike(&before.sources, &sources));
+        let table = match same {
+            Some(before) => Arc::clone(&before.table),
+            None => Arc::new(Table::compile(
+                &sources,
+                &terms,
+                before.map(|before| &*before.table),
+            )),
         };
-        let entries: BTreeMap<String, Entry> = names
-            .shown
-            .iter()
-            .filter_map(|(shown, place)| Some((shown.clone(), entry_of(shown, place)?)))
-            .collect();
         let unavailable = unavailable(servers);
-        let own_ttl = listed
+        let own_ttl = sources
             .iter()
-            .filter_map(|(_, tools)| tools.ttl_ms)
+            .filter_map(|source| source.shown()?.ttl_ms)
             .filter(|ttl| *ttl > 0)
             .min();
-        let ttl_ms = if servers.iter().any(is_missing) {
-            0
-        } else {
-            own_ttl.unwrap_or(TTL_MS).min(TTL_MS)
+        let ttl_ms = match sources.iter().any(Source::is_missing) {
+            true => 0,
+            false => own_ttl.unwrap_or(TTL_MS).min(TTL_MS),
         };
-
-        let flat: Vec<RawJson> = entries.values().map(|entry| entry.listed.clone()).collect();
-        let meta: Vec<RawJson> = own_tools
-            .iter()
-            .map(|tool| tool.definition(&access.meta_prefix))
-            .collect();
-        let both: Vec<RawJson> = meta.iter().chain(&flat).cloned().collect();
         Self {
-            seen,
-            entries,
-            metas,
-            surface: Some(access.surface),
-            flat: Pages::new(&flat),
-            meta: Pages::new(&meta),
-            both: Pages::new(&both),
+            terms,
+            sources,
+            table,
             unavailable: (!unavailable.is_empty()).then(|| RawJson::encode(&unavailable)),
             ttl_ms,
-            reports: names.reports,
-            owners: names.owners,
         }
     }
 
     /// Tells whether it was compiled from what the servers list now.
     pub(crate) fn is_of_now(&self, servers: &Servers) -> bool {
-        let now = servers.iter().map(Server::tools);
-        self.seen.len() == servers.iter().count()
-            && now.zip(&self.seen).all(|(now, seen)| match (&now, seen) {
-                (Some(now), Some(seen)) => Arc::ptr_eq(now, seen),
-                (None, None) => true,
-                (Some(_), None) | (None, Some(_)) => false,
-            })
+        let mut now = servers.iter().zip(&self.sources);
+        self.sources.len() == servers.len()
+            && now.all(|(now, source)| source.lists_the_same_as(now.tools().as_ref()))
     }
 
     /// Returns what a client sees that asked to narrow its view; a wish can only narrow.
     pub(crate) fn surface(&self, wish: Option<Surface>) -> Surface {
-        match (self.surface.unwrap_or(Surface::Both), wish) {
+        match (self.terms.access.surface, wish) {
             (Surface::Both, Some(wish)) => wish,
             (own, _) => own,
         }
@@ -180,8 +100,8 @@ impl Catalog {
 
     /// Returns what a name leads to on a surface: the one decision behind the list and the call.
     pub(crate) fn target(&self, name: &str, surface: Surface) -> Option<Target> {
-        let flat = || self.entries.get(name).cloned().map(Target::Tool);
-        let meta = || self.metas.get(name).copied().map(Target::Meta);
+        let flat = || self.entry(self.table.rows.get(name)?).map(Target::Tool);
+        let meta = || self.table.metas.get(name).copied().map(Target::Meta);
         match surface {
             Surface::Flat => flat(),
             Surface::Meta => meta(),
@@ -189,9 +109,29 @@ impl Catalog {
         }
     }
 
+    fn entry(&self, row: &Row) -> Option<Entry> {
+        Some(Entry {
+            server: self.sources.get(row.source)?.server.clone(),
+            tool: Arc::clone(&row.tool),
+        })
+    }
+
     /// Walks over the tools of servers by the name they are shown under.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&String, &Entry)> {
-        self.entries.iter()
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Server, &Tool)> {
+        self.table.rows.iter().filter_map(|(shown, row)| {
+            let source = self.sources.get(row.source)?;
+            Some((shown.as_str(), &source.server, &*row.tool))
+        })
+    }
+
+    /// Returns what is not shown under its own name, and why; for people.
+    pub(crate) fn reports(&self) -> &[String] {
+        &self.table.reports
+    }
+
+    /// Returns which prefix owns a bare name.
+    pub(crate) fn owners(&self) -> &BTreeMap<String, String> {
+        &self.table.owners
     }
 
     /// Returns one page of the list.
@@ -206,22 +146,23 @@ impl Catalog {
 
     fn pages(&self, surface: Surface) -> &Pages {
         match surface {
-            Surface::Flat => &self.flat,
-            Surface::Meta => &self.meta,
-            Surface::Both => &self.both,
+            Surface::Flat => &self.table.flat,
+            Surface::Meta => &self.table.meta,
+            Surface::Both => &self.table.both,
         }
     }
 
     /// Identifies what is listed on a surface.
     pub(crate) fn view(&self, surface: Surface) -> blake3::Hash {
-        self.pages(surface).id.unwrap_or_else(|| blake3::hash(&[]))
+        self.pages(surface).id
     }
 
     /// Tells whether clients are shown the same tools.
     pub(crate) fn shows_the_same_as(&self, other: &Self) -> bool {
-        self.surface == other.surface
-            && self.both.id == other.both.id
-            && self.meta.id == other.meta.id
+        let (own, others) = (&self.table, &other.table);
+        self.terms.access.surface == other.terms.access.surface
+            && own.both.id == others.both.id
+            && own.meta.id == others.meta.id
     }
 
     /// Returns the servers whose tools are missing or cannot be called, encoded; `None` where there are none.
@@ -235,56 +176,10 @@ impl Catalog {
     }
 }
 
-impl Pages {
-    fn new(tools: &[RawJson]) -> Self {
-        let pages: Vec<RawJson> = if tools.is_empty() {
-            vec![page_of(&[])]
-        } else {
-            tools.chunks(PAGE).map(page_of).collect()
-        };
-        let mut hasher = blake3::Hasher::new();
-        for page in &pages {
-            hasher.update(page.as_bytes());
-        }
-        Self {
-            pages,
-            id: Some(hasher.finalize()),
-        }
-    }
-}
-
-/// Writes entries as one page.
-pub(crate) fn page_of(entries: &[RawJson]) -> RawJson {
-    let mut wire = Wire::new();
-    wire.push_text("[");
-    for (index, entry) in entries.iter().enumerate() {
-        if index > 0 {
-            wire.push_text(",");
-        }
-        wire.push(entry);
-    }
-    wire.push_text("]");
-    RawJson::parse(wire.into_bytes()).unwrap_or(RawJson::NULL)
-}
-
-/// Returns a tool's definition under the name it is shown by; all else stays as the server wrote it.
-fn definition(shown: &str, tool: &Tool) -> RawJson {
-    let mut definition: RawObject = tool.definition.clone();
-    definition.set("name", RawJson::string(shown));
-    definition.to_raw()
-}
-
-/// Tells whether a server should be listed and is not, since it was never listed.
-fn is_missing(server: &Server) -> bool {
-    server.definition().enabled && server.tools().is_none()
-}
-
 fn unavailable(servers: &Servers) -> Vec<Unavailable> {
     let enabled = servers.iter().filter(|server| server.definition().enabled);
-    let snapshots = enabled
-        .map(Server::snapshot)
-        .filter(|snapshot| !snapshot.ready);
-    snapshots
+    enabled
+        .filter_map(Server::snapshot_unless_ready)
         .map(|snapshot| {
             let reason = match snapshot.reason {
                 Some(reason) => format!("{}: {reason}", snapshot.state),
@@ -297,3 +192,6 @@ fn unavailable(servers: &Servers) -> Vec<Unavailable> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use genlock_mcp::RawJson;
 use genlock_policy::GenerationNumber;
 use genlock_servers::{Pool, Servers};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     sessions::Sessions,
     visit::Keys,
     world::{Audience, Common, World},
-    worlds::{ServerWatch, Watching, Worlds, own, watch_all},
+    worlds::{ServerWatch, Worlds, note_changes, watch_new},
 };
 
 /// Makes random bytes; passed in by the host.
@@ -38,8 +38,8 @@ pub(crate) struct Inner {
     pub(crate) keys: Keys,
     /// Held while a world is compiled and published, so that an older one never replaces a newer one.
     publishing: Mutex<()>,
-    /// The watches on the servers of the worlds that were published last.
-    watching: Mutex<Watching>,
+    /// Told of every change of a server that is or was in a world.
+    noted: Arc<Notify>,
     /// Rises each time some client is shown other tools, after they are served.
     pub(crate) moved: watch::Sender<u64>,
     pub(crate) cursors: CursorKey,
@@ -93,7 +93,7 @@ impl Front {
         let server_info = serde_json::json!({
             "name": "genlock", "title": "Genlock", "version": env!("CARGO_PKG_VERSION")
         });
-        let watches = watch_all(servers.iter());
+        let watches = watch_new(&servers, &[]);
         let own_tools = MetaTool::served(generation.is_some() && !pinned);
         let common = Common::new(generation, config, own_tools);
         let worlds = Worlds::compile(&common, servers, Vec::new(), None);
@@ -104,7 +104,7 @@ impl Front {
                 pool,
                 keys,
                 publishing: Mutex::default(),
-                watching: Mutex::new(Watching::new(stopped.child_token())),
+                noted: Arc::default(),
                 moved: watch::Sender::new(0),
                 cursors: CursorKey::new(&key),
                 sessions: Sessions::default(),
@@ -118,7 +118,8 @@ impl Front {
                 pipes: TaskTracker::new(),
             }),
         };
-        front.refresh_on(watches);
+        front.note(watches);
+        front.refresh_when_noted();
         front
     }
 
@@ -156,14 +157,14 @@ impl Front {
             let old = before.tenants.get(tenant)?;
             Some((old.servers.clone(), new.clone()))
         }));
-        let mut watches = watch_all(servers.iter());
-        for (_, servers) in &tenants {
-            watches.extend(watch_all(own(servers)));
+        let mut watches = watch_new(&servers, &[&before.everyone.servers]);
+        for (old, new) in replaced.iter().skip(1) {
+            watches.extend(watch_new(new, &[old, &servers]));
         }
         let next = Worlds::compile(&common, servers, tenants, Some(&before));
         self.replace(&before, next);
         self.inner.links.follow(&common.config);
-        self.refresh_on(watches);
+        self.note(watches);
         replaced
     }
 
@@ -207,20 +208,26 @@ impl Front {
         });
     }
 
-    /// Compiles the catalogs anew whenever a watched server changes; nothing else is watched any more.
-    fn refresh_on(&self, watches: Vec<ServerWatch>) {
-        let watching = Watching::new(self.inner.stopped.child_token());
-        let (until, moved) = (watching.until.clone(), Arc::clone(&watching.moved));
-        watching.add(watches, &self.inner.tasks);
-        let old = std::mem::replace(&mut *self.inner.watching.lock(), watching);
-        old.until.cancel();
+    /// Notes the changes of these servers as well.
+    fn note(&self, watches: Vec<ServerWatch>) {
+        for watch in watches {
+            let (noted, stopped) = (Arc::clone(&self.inner.noted), self.inner.stopped.clone());
+            let noting = async move {
+                stopped
+                    .run_until_cancelled(note_changes(watch, noted))
+                    .await
+            };
+            self.inner.tasks.spawn(noting);
+        }
+    }
+
+    /// Compiles the catalogs anew whenever a server has changed.
+    fn refresh_when_noted(&self) {
         let front = self.clone();
         self.inner.tasks.spawn(async move {
-            loop {
-                tokio::select! {
-                    () = until.cancelled() => return,
-                    () = moved.notified() => front.refresh(),
-                }
+            let (noted, stopped) = (Arc::clone(&front.inner.noted), front.inner.stopped.clone());
+            while let Some(()) = stopped.run_until_cancelled(noted.notified()).await {
+                front.refresh();
             }
         });
     }
@@ -262,8 +269,7 @@ impl Front {
         let common = before.everyone.common();
         let none = Servers::default();
         let servers = self.servers_of(&common, &before.everyone.servers, tenant, &none);
-        let watching = self.inner.watching.lock();
-        watching.add(watch_all(own(&servers)), &self.inner.tasks);
+        self.note(watch_new(&servers, &[&before.everyone.servers]));
         let audience = Audience::Tenant(Arc::clone(tenant));
         let world = Arc::new(World::compile(common, audience, servers, None));
         let mut tenants = before.tenants.clone();

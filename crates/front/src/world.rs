@@ -10,7 +10,7 @@ use genlock_servers::{Server, Servers};
 use tokio::time::Instant;
 
 use crate::{
-    catalog::Catalog,
+    catalog::{Catalog, Terms},
     meta_tools::MetaTool,
     resources::shelf::Shelf,
     tenant::{Sight, Tenant},
@@ -100,20 +100,26 @@ impl Audience {
         owners: &BTreeMap<String, String>,
         before: Option<&Catalog>,
     ) -> Catalog {
-        let shows = |server: &str, tool: &str| common.gates.shows(server, tool, self.tenant());
+        let terms = Terms {
+            access: common.config.tool_access.clone(),
+            gates: Arc::clone(&common.gates),
+            tenant: None,
+            own_tools: common.own_tools,
+            owners: owners.clone(),
+        };
         match self {
-            Self::Everyone | Self::Tenant(_) => {
-                let access = &common.config.tool_access;
-                Catalog::compile(servers, access, owners, &shows, common.own_tools, before)
+            Self::Everyone => Catalog::compile(servers, terms, before),
+            Self::Tenant(tenant) => {
+                let tenant = Some(Arc::clone(tenant));
+                Catalog::compile(servers, Terms { tenant, ..terms }, before)
             }
             Self::Nobody => {
                 // The gateway's own tools are tools as well.
-                let nothing = ToolAccess {
+                let access = ToolAccess {
                     surface: Surface::Flat,
-                    ..common.config.tool_access.clone()
+                    ..terms.access
                 };
-                let none = Servers::default();
-                Catalog::compile(&none, &nothing, owners, &shows, common.own_tools, before)
+                Catalog::compile(&Servers::default(), Terms { access, ..terms }, before)
             }
         }
     }
@@ -257,7 +263,7 @@ impl World {
     fn with_settled_owners(mut self) -> Self {
         let missing = |server: &Server| server.definition().enabled && server.tools().is_none();
         if Instant::now() >= self.first_lists || !self.servers.iter().any(missing) {
-            self.owners.clone_from(&self.catalog.owners);
+            self.owners.clone_from(self.catalog.owners());
         }
         let unknown = |server: &Server| server.definition().enabled && server.offers().is_none();
         if Instant::now() >= self.first_lists || !self.servers.iter().any(unknown) {
@@ -294,7 +300,7 @@ impl World {
     /// Returns what is not shown under its own name, and why.
     pub(crate) fn reports(&self) -> Vec<String> {
         let prompts = self.shelf.reports.iter();
-        let tools = self.catalog.reports.iter();
+        let tools = self.catalog.reports().iter();
         tools.chain(prompts).cloned().collect()
     }
 

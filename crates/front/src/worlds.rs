@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use genlock_config::{Mode, Scope};
+use genlock_config::Mode;
 use genlock_servers::{Offers, Server, ServerSnapshot, Servers, ToolSet};
 use tokio::sync::{Notify, watch};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::world::{Audience, Common, World};
 
@@ -16,12 +15,6 @@ pub(crate) struct Worlds {
     pub(crate) tenants: BTreeMap<Arc<str>, Arc<World>>,
 }
 
-/// What watches servers, until others are watched.
-pub(crate) struct Watching {
-    pub(crate) until: CancellationToken,
-    pub(crate) moved: Arc<Notify>,
-}
-
 /// What tells of a server's tools and of its state.
 pub(crate) type ServerWatch = (
     watch::Receiver<Option<Arc<ToolSet>>>,
@@ -29,17 +22,28 @@ pub(crate) type ServerWatch = (
     watch::Receiver<ServerSnapshot>,
 );
 
-/// Watches servers from now on: begun before a catalog is compiled, so that it misses no change that the catalog misses.
-pub(crate) fn watch_all<'s>(servers: impl IntoIterator<Item = &'s Server>) -> Vec<ServerWatch> {
+/// Watches the servers that are in none of `watched` from now on: begun before a catalog is compiled, so that it misses no
+/// change that the catalog misses.
+pub(crate) fn watch_new(servers: &Servers, watched: &[&Servers]) -> Vec<ServerWatch> {
+    let is_new = |server: &&Server| !watched.iter().any(|watched| watched.hold(server));
     let watch = |server: &Server| (server.watch_tools(), server.watch_offers(), server.watch());
-    servers.into_iter().map(watch).collect()
+    servers.iter().filter(is_new).map(watch).collect()
 }
 
-/// Returns the servers that a tenant has for itself.
-pub(crate) fn own(servers: &Servers) -> impl Iterator<Item = &Server> {
-    servers
-        .iter()
-        .filter(|server| server.definition().scope == Scope::Tenant)
+/// Notes every change of a server, until it is gone.
+pub(crate) async fn note_changes(watch: ServerWatch, noted: Arc<Notify>) {
+    let (mut tools, mut offers, mut states) = watch;
+    loop {
+        let gone = tokio::select! {
+            changed = tools.changed() => changed.is_err(),
+            changed = offers.changed() => changed.is_err(),
+            changed = states.changed() => changed.is_err(),
+        };
+        if gone {
+            return;
+        }
+        noted.notify_one();
+    }
 }
 
 // === impl Worlds ===
@@ -119,37 +123,5 @@ impl Worlds {
                 (old.version, old.shelf_version) != (world.version, world.shelf_version)
             })
         })
-    }
-}
-
-// === impl Watching ===
-
-impl Watching {
-    pub(crate) fn new(until: CancellationToken) -> Self {
-        Self {
-            until,
-            moved: Arc::new(Notify::new()),
-        }
-    }
-
-    /// Tells of every change of these servers.
-    pub(crate) fn add(&self, watches: Vec<ServerWatch>, tasks: &TaskTracker) {
-        for (mut tools, mut offers, mut states) in watches {
-            let (moved, until) = (Arc::clone(&self.moved), self.until.clone());
-            tasks.spawn(async move {
-                loop {
-                    let gone = tokio::select! {
-                        () = until.cancelled() => return,
-                        changed = tools.changed() => changed.is_err(),
-                        changed = offers.changed() => changed.is_err(),
-                        changed = states.changed() => changed.is_err(),
-                    };
-                    if gone {
-                        return;
-                    }
-                    moved.notify_one();
-                }
-            });
-        }
     }
 }

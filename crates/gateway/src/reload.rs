@@ -481,10 +481,7 @@ impl Reloader {
         let (removed, pending) = leaving.into_iter().partition::<Vec<_>, _>(Leaving::is_gone);
         let names = |servers: Vec<Leaving>| servers.into_iter().map(|server| server.name).collect();
         let servers = self.front.servers();
-        let is_ready = |name: &&String| {
-            let server = servers.get(name);
-            server.is_some_and(|server| server.snapshot().ready)
-        };
+        let is_ready = |name: &&String| servers.get(name).is_some_and(Server::is_ready);
         let changed: BTreeSet<&String> = report.servers.changed.iter().chain(&not_ready).collect();
         let changed = changed
             .into_iter()
@@ -676,8 +673,7 @@ pub(crate) fn unavailable(reloader: &Reloader) -> Vec<Unavailable> {
     let servers = reloader.front.servers();
     let enabled = servers.iter().filter(|server| server.definition().enabled);
     enabled
-        .map(Server::snapshot)
-        .filter(|snapshot| !snapshot.ready)
+        .filter_map(Server::snapshot_unless_ready)
         .map(|snapshot| Unavailable {
             name: snapshot.name,
             reason: snapshot.reason.unwrap_or_else(|| snapshot.state.to_owned()),
@@ -689,9 +685,8 @@ pub(crate) fn unavailable(reloader: &Reloader) -> Vec<Unavailable> {
 /// Returns the servers that are ready, by name.
 pub(crate) fn ready(reloader: &Reloader) -> BTreeSet<String> {
     let servers = reloader.front.servers();
-    let snapshots = servers.iter().map(Server::snapshot);
-    let ready = snapshots.filter(|snapshot| snapshot.ready);
-    ready.map(|snapshot| snapshot.name).collect()
+    let ready = servers.iter().filter(|server| server.is_ready());
+    ready.map(|server| server.name().to_owned()).collect()
 }
 
 impl Leaving {

@@ -81,6 +81,12 @@ struct Wanted<'a> {
     tenant: Option<&'a str>,
 }
 
+/// What is known of a definition before its server is connected.
+struct Known {
+    tools: Option<Arc<ToolSet>>,
+    offers: Option<Arc<Offers>>,
+}
+
 /// What taking a configuration in has changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reconciled {
@@ -256,11 +262,8 @@ impl Pool {
     ) -> Servers {
         let mut running = self.running.lock();
         let mut own = |server: &Server| {
-            let definition = config
-                .servers
-                .values()
-                .find(|definition| definition.name.as_str() == server.name())
-                .filter(|definition| definition.scope == Scope::Tenant)?;
+            let definition = config.servers.get(&server.definition().name);
+            let definition = definition.filter(|definition| definition.scope == Scope::Tenant)?;
             let wanted = Wanted {
                 definition,
                 execution: &config.execution,
@@ -357,10 +360,24 @@ impl Pool {
         server
     }
 
-    fn cached_offers(&self, definition: &ServerDefinition) -> Option<Arc<Offers>> {
-        let cache = self.cache.as_ref()?;
-        let entry = cache.load_offers(&definition.cache_key())?;
-        Offers::from_cache(&entry).map(Arc::new)
+    /// Returns what is known of a definition before its server is connected: its tools and its other offers.
+    ///
+    /// A server that is replaced by one with other private values knows better than the cache, which is not read then.
+    fn known(&self, cache_key: &str, replaced: Option<&Server>) -> Known {
+        let same = replaced.filter(|replaced| replaced.cache_key() == cache_key);
+        let listed = same.filter(|same| same.is_listed()).and_then(Server::tools);
+        let cached = || {
+            let entries = self.cache.as_ref()?.load(cache_key)?;
+            Some(Arc::new(ToolSet::new(&entries, Some(0))))
+        };
+        let offered = || {
+            let entry = self.cache.as_ref()?.load_offers(cache_key)?;
+            Offers::from_cache(&entry).map(Arc::new)
+        };
+        Known {
+            tools: listed.or_else(cached),
+            offers: same.and_then(Server::offers).or_else(offered),
+        }
     }
 
     fn start(
@@ -369,20 +386,16 @@ impl Pool {
         execution: &Execution,
         replaced: Option<&Server>,
     ) -> Server {
-        let cached = self
-            .cache
-            .as_ref()
-            .and_then(|cache| cache.load(&definition.cache_key()));
-        let cached = cached.map(|entries| Arc::new(ToolSet::new(&entries, Some(0))));
-        let own_list = AtomicBool::new(cached.is_some());
-        let tools = cached.or_else(|| replaced.and_then(Server::tools));
-        let offers = self.cached_offers(definition);
-        let offers = offers.or_else(|| replaced.and_then(Server::offers));
+        let cache_key = definition.cache_key();
+        let known = self.known(&cache_key, replaced);
+        let own_list = AtomicBool::new(known.tools.is_some());
+        let tools = known.tools.or_else(|| replaced.and_then(Server::tools));
+        let offers = known.offers.or_else(|| replaced.and_then(Server::offers));
         let (commands, received) = mpsc::channel(COMMANDS);
         let mut snapshot = first_snapshot(definition, tools.as_deref(), (self.nature.clock)());
         snapshot.offered = offers.is_some();
         let shared = Arc::new(Shared {
-            cache_key: OnceLock::new(),
+            cache_key,
             log: LogRing::new(private_values(definition)),
             definition: definition.clone(),
             connection: ArcSwapOption::empty(),
@@ -571,6 +584,11 @@ impl Servers {
     fn has(&self, name: &str, lease: &Arc<Lease>) -> bool {
         self.get(name)
             .is_some_and(|server| Arc::ptr_eq(server.lease(), lease))
+    }
+
+    /// Tells whether this very instance of a server is among them.
+    pub fn hold(&self, server: &Server) -> bool {
+        self.has(server.name(), server.lease())
     }
 
     /// Walks over the servers by name.

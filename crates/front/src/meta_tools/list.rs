@@ -81,17 +81,13 @@ pub(crate) fn list_tools(
     let words: Vec<&str> = query.split_whitespace().collect();
     let found: Vec<Found<'_>> = catalog
         .entries()
-        .filter(|(_, entry)| {
-            wanted
-                .as_deref()
-                .is_none_or(|name| name == entry.server.name())
-        })
-        .map(|(shown, entry)| Found {
-            mcp_server: entry.server.name(),
-            tool: &entry.tool.name,
+        .filter(|(_, server, _)| wanted.as_deref().is_none_or(|name| name == server.name()))
+        .map(|(shown, server, tool)| Found {
+            mcp_server: server.name(),
+            tool: &tool.name,
             name: shown,
-            description: entry.tool.definition.get("description"),
-            input_schema: entry.tool.definition.get("inputSchema"),
+            description: tool.definition.get("description"),
+            input_schema: tool.definition.get("inputSchema"),
         })
         .filter(|found| has_all(found, &words))
         .collect();

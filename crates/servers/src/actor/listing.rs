@@ -83,11 +83,7 @@ impl Actor {
             tracing::warn!(server, reason, "a tool was left out");
         }
         if let Some(cache) = &self.setting.cache {
-            let (cache, key, entries) = (
-                cache.clone(),
-                shared.definition.cache_key(),
-                tools.entries(),
-            );
+            let (cache, key, entries) = (cache.clone(), shared.cache_key.clone(), tools.entries());
             let shared = Arc::clone(shared);
             let number = shared.lists.fetch_add(1, Ordering::SeqCst) + 1;
             self.setting.context.tasks.spawn_blocking(move || {

@@ -70,7 +70,7 @@ impl Actor {
     fn set_offers(&mut self, offers: Offers) {
         let shared = Arc::clone(&self.setting.shared);
         if let Some(cache) = self.setting.cache.clone() {
-            let (key, entry) = (shared.definition.cache_key(), offers.to_cache());
+            let (key, entry) = (shared.cache_key.clone(), offers.to_cache());
             let number = shared.offer_lists.fetch_add(1, Ordering::SeqCst) + 1;
             self.setting.context.tasks.spawn_blocking(move || {
                 let is_newest = || shared.offer_lists.load(Ordering::SeqCst) == number;

@@ -73,8 +73,8 @@ impl Drop for Lease {
 
 pub(crate) struct Shared {
     pub(crate) definition: ServerDefinition,
-    /// The key of the definition, once somebody has asked for it.
-    pub(crate) cache_key: OnceLock<String>,
+    /// The key of the definition.
+    pub(crate) cache_key: String,
     /// The connection that calls go to; none while the server does not serve.
     pub(crate) connection: ArcSwapOption<Connection>,
     pub(crate) tools: watch::Sender<Option<Arc<ToolSet>>>,
@@ -229,9 +229,7 @@ impl Server {
 
     /// Returns [`ServerDefinition::cache_key`] of its definition. It is a digest of all of it, and made once.
     pub fn cache_key(&self) -> &str {
-        let shared = &self.lease.shared;
-        let key = &shared.cache_key;
-        key.get_or_init(|| shared.definition.cache_key())
+        &self.lease.shared.cache_key
     }
 
     /// Returns the tools last listed; `None` while they were never listed.
@@ -265,6 +263,18 @@ impl Server {
     /// Watches what it offers beside tools.
     pub fn watch_offers(&self) -> watch::Receiver<Option<Arc<Offers>>> {
         self.lease.shared.offers.subscribe()
+    }
+
+    /// Tells whether it serves, or will with its first call: [`ServerSnapshot::ready`] without all the rest.
+    pub fn is_ready(&self) -> bool {
+        self.lease.shared.snapshot.borrow().ready
+    }
+
+    /// Returns how the server is now, where it is not ready.
+    pub fn snapshot_unless_ready(&self) -> Option<ServerSnapshot> {
+        // Looked at twice, since most servers are ready and a snapshot is worth a dozen allocations.
+        let missing = (!self.is_ready()).then(|| self.snapshot());
+        missing.filter(|snapshot| !snapshot.ready)
     }
 
     /// Returns how the server is now.
