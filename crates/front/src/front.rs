@@ -20,7 +20,7 @@ use crate::{
     sessions::Sessions,
     visit::Keys,
     world::{Audience, Common, World},
-    worlds::{ServerWatch, Worlds, note_changes, watch_new},
+    worlds::{ServerWatch, Worlds, new_of_tenant, note_changes, watch},
 };
 
 /// Makes random bytes; passed in by the host.
@@ -93,7 +93,7 @@ impl Front {
         let server_info = serde_json::json!({
             "name": "genlock", "title": "Genlock", "version": env!("CARGO_PKG_VERSION")
         });
-        let watches = watch_new(&servers, &[]);
+        let watches = watch(servers.iter());
         let own_tools = MetaTool::served(generation.is_some() && !pinned);
         let common = Common::new(generation, config, own_tools);
         let worlds = Worlds::compile(&common, servers, Vec::new(), None);
@@ -157,9 +157,9 @@ impl Front {
             let old = before.tenants.get(tenant)?;
             Some((old.servers.clone(), new.clone()))
         }));
-        let mut watches = watch_new(&servers, &[&before.everyone.servers]);
+        let mut watches = watch(servers.not_in(&before.everyone.servers));
         for (old, new) in replaced.iter().skip(1) {
-            watches.extend(watch_new(new, &[old, &servers]));
+            watches.extend(watch(new_of_tenant(new, old, &servers)));
         }
         let next = Worlds::compile(&common, servers, tenants, Some(&before));
         self.replace(&before, next);
@@ -269,7 +269,8 @@ impl Front {
         let common = before.everyone.common();
         let none = Servers::default();
         let servers = self.servers_of(&common, &before.everyone.servers, tenant, &none);
-        self.note(watch_new(&servers, &[&before.everyone.servers]));
+        let shared = &before.everyone.servers;
+        self.note(watch(new_of_tenant(&servers, &none, shared)));
         let audience = Audience::Tenant(Arc::clone(tenant));
         let world = Arc::new(World::compile(common, audience, servers, None));
         let mut tenants = before.tenants.clone();

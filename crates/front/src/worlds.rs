@@ -22,12 +22,24 @@ pub(crate) type ServerWatch = (
     watch::Receiver<ServerSnapshot>,
 );
 
-/// Watches the servers that are in none of `watched` from now on: begun before a catalog is compiled, so that it misses no
-/// change that the catalog misses.
-pub(crate) fn watch_new(servers: &Servers, watched: &[&Servers]) -> Vec<ServerWatch> {
-    let is_new = |server: &&Server| !watched.iter().any(|watched| watched.hold(server));
-    let watch = |server: &Server| (server.watch_tools(), server.watch_offers(), server.watch());
-    servers.iter().filter(is_new).map(watch).collect()
+/// Watches servers from now on: begun before a catalog is compiled, so that it misses no change that the catalog misses.
+pub(crate) fn watch<'s>(servers: impl Iterator<Item = &'s Server>) -> Vec<ServerWatch> {
+    servers
+        .map(|server| (server.watch_tools(), server.watch_offers(), server.watch()))
+        .collect()
+}
+
+/// Returns the servers of a tenant that are neither those it had nor shared with others.
+pub(crate) fn new_of_tenant<'s>(
+    servers: &'s Servers,
+    before: &'s Servers,
+    shared: &'s Servers,
+) -> impl Iterator<Item = &'s Server> {
+    let is_own = |server: &&Server| {
+        let same_name = shared.get(server.name());
+        same_name.is_none_or(|shared| !shared.is(server))
+    };
+    servers.not_in(before).filter(is_own)
 }
 
 /// Notes every change of a server, until it is gone.

@@ -50,7 +50,12 @@ impl Pins {
         let mut kept = self.kept.lock();
         // The last two: a session may be about to pin the head of a moment ago.
         let newest: Vec<GenerationNumber> = kept.keys().rev().take(2).copied().collect();
-        kept.retain(|number, _| pinned.contains(number) || newest.contains(number));
+        let gone = kept.extract_if(.., |number, _| {
+            !pinned.contains(number) && !newest.contains(number)
+        });
+        let gone: Vec<_> = gone.collect();
+        // To take a large one apart needs milliseconds, which no reload has to wait for.
+        drop(tokio::task::spawn_blocking(move || drop(gone)));
     }
 
     fn get(&self, number: GenerationNumber) -> Option<Arc<Generation>> {

@@ -221,10 +221,9 @@ impl Pool {
     pub fn reconcile(&self, config: &Config, before: &Servers) -> (Servers, Reconciled) {
         self.all_slots.set_limit(config.execution.max_concurrency);
         let mut outcome = Reconciled::default();
-        let mut servers = BTreeMap::new();
         let mut running = self.running.lock();
         running.retain(|_, lease| lease.strong_count() > 0);
-        for definition in config.servers.values() {
+        let mut server_of = |definition: &ServerDefinition| {
             let name = definition.name.as_str().to_owned();
             let replaced = before.get(&name);
             let wanted = Wanted {
@@ -233,20 +232,20 @@ impl Pool {
                 tenant: None,
             };
             let server = self.server(&mut running, &wanted, replaced);
-            match replaced {
-                None => outcome.added.push(name.clone()),
-                Some(_) if before.has(&name, server.lease()) => {
-                    outcome.unchanged.push(name.clone());
-                }
-                Some(_) => outcome.changed.push(name.clone()),
-            }
-            servers.insert(name, server);
-        }
-        let gone = before
-            .iter()
-            .filter(|server| !servers.contains_key(server.name()));
+            let told = match replaced {
+                None => &mut outcome.added,
+                Some(replaced) if replaced.is(&server) => &mut outcome.unchanged,
+                Some(_) => &mut outcome.changed,
+            };
+            told.push(name.clone());
+            (name, server)
+        };
+        let servers = config.servers.values().map(&mut server_of);
+        let servers = Servers(Arc::new(servers.collect()));
+        let gone = before.not_in(&servers);
+        let gone = gone.filter(|server| servers.get(server.name()).is_none());
         outcome.removed = gone.map(|server| server.name().to_owned()).collect();
-        (Servers(Arc::new(servers)), outcome)
+        (servers, outcome)
     }
 
     /// Returns the servers for the callers of one tenant: those of `shared`, and in the place of each with `scope: tenant`
@@ -281,10 +280,7 @@ impl Pool {
     /// Closes the servers of an older configuration that the newer one does not have, after `drain` at the latest. Those
     /// that nobody holds are closed as soon as `old` is dropped.
     pub fn retire(&self, old: &Servers, new: &Servers, drain: Duration) {
-        for server in old.iter() {
-            if new.has(server.name(), server.lease()) {
-                continue;
-            }
+        for server in old.not_in(new) {
             let held = Arc::downgrade(server.lease());
             let stopped = server.lease().stop.clone();
             let retirement = server.lease().shared.retire();
@@ -586,9 +582,15 @@ impl Servers {
             .is_some_and(|server| Arc::ptr_eq(server.lease(), lease))
     }
 
-    /// Tells whether this very instance of a server is among them.
-    pub fn hold(&self, server: &Server) -> bool {
-        self.has(server.name(), server.lease())
+    /// Walks over those that are not among `others`, or are there as another instance.
+    pub fn not_in<'s>(&'s self, others: &'s Self) -> impl Iterator<Item = &'s Server> {
+        // Both are in the order of their names, so that one walk over each does.
+        let mut others = others.0.iter().peekable();
+        let missing = move |(name, server): &(&String, &Server)| {
+            while others.next_if(|(other, _)| other < name).is_some() {}
+            others.peek().is_none_or(|(_, other)| !other.is(server))
+        };
+        self.0.iter().filter(missing).map(|(_, server)| server)
     }
 
     /// Walks over the servers by name.
@@ -747,6 +749,31 @@ mod tests {
 
         let stopped = |name| before.get(name).unwrap().lease().stop.is_cancelled();
         assert_eq!((stopped("a"), stopped("b")), (true, false));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_among_others_is_what_a_search_for_each_finds() {
+        let pool = pool();
+        let texts = [
+            "", "a1", "a2", "b1", "a1 b1", "a1 c1", "b1 c1", "a2 b1 c1", "a1 b2 c2",
+        ];
+        let sets = texts.map(|text| {
+            let servers: Vec<(&str, &str)> = text
+                .split_whitespace()
+                .map(|word| word.split_at(1))
+                .collect();
+            pool.reconcile(&config(&servers), &Servers::default()).0
+        });
+
+        for (one, other) in sets
+            .iter()
+            .flat_map(|one| sets.iter().map(move |other| (one, other)))
+        {
+            let walked: Vec<&str> = one.not_in(other).map(Server::name).collect();
+            let found = |server: &&Server| !other.has(server.name(), server.lease());
+            let found: Vec<&str> = one.iter().filter(found).map(Server::name).collect();
+            assert_eq!(walked, found);
+        }
     }
 
     fn with_scope(scope: Scope, mode: Mode) -> Config {

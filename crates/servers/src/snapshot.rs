@@ -68,6 +68,19 @@ pub struct ServerSnapshot {
     pub restarts: u64,
 }
 
+impl ServerSnapshot {
+    /// Tells whether a call is let through to it: a connection is there, or may come without anybody's doing but a call's.
+    pub fn takes_calls(&self) -> bool {
+        self.ready || self.on_its_way || self.state == "draining"
+    }
+
+    /// Returns when it is tried next, for people.
+    pub fn next_try(&self) -> Option<String> {
+        let at = jiff::Timestamp::try_from(self.retry_at?).ok()?;
+        Some(format!("{at:.3}"))
+    }
+}
+
 /// An edge in the life of a server: it went from one state to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StateChange {

@@ -8,7 +8,7 @@ use genlock_mcp::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::{Command, Connection, PATIENCE, Server, ServerError, may_come};
+use super::{Command, Connection, PATIENCE, Server, ServerError};
 use crate::breaker::{Breaker, Refused, Verdict};
 
 impl Server {
@@ -136,14 +136,14 @@ impl Server {
         let mut needed = "";
         let waited = timeout_at(deadline.min(patience), async {
             loop {
-                let (may_come, state) = {
+                let (takes_calls, state) = {
                     let snapshot = watched.borrow_and_update();
-                    (may_come(&snapshot), snapshot.state)
+                    (snapshot.takes_calls(), snapshot.state)
                 };
                 if let Some(connection) = shared.connection.load_full().filter(&wanted) {
                     return Some(connection);
                 }
-                if !may_come {
+                if !takes_calls {
                     return None;
                 }
                 // Once for each state: what the actor does not do at once it does in its time.

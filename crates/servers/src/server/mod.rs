@@ -222,6 +222,11 @@ impl Server {
         self.lease.shared.definition.name.as_str()
     }
 
+    /// Tells whether another handle is of this very instance.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.lease, &other.lease)
+    }
+
     /// Returns the definition.
     pub fn definition(&self) -> &ServerDefinition {
         &self.lease.shared.definition
@@ -409,7 +414,7 @@ impl Server {
             loop {
                 let (done, state) = {
                     let snapshot = watched.borrow_and_update();
-                    (self.is_listed() || !may_come(&snapshot), snapshot.state)
+                    (self.is_listed() || !snapshot.takes_calls(), snapshot.state)
                 };
                 if done {
                     return;
@@ -485,11 +490,6 @@ impl Shared {
 pub(crate) fn begins_as(definition: &ServerDefinition) -> (ServerState, Vec<ServerEffect>) {
     let lazy = definition.lazy && definition.unavailable.is_none();
     ServerState::initial(definition.enabled, lazy)
-}
-
-/// Tells whether a connection is there, or may come without anybody's doing but a call's.
-fn may_come(snapshot: &ServerSnapshot) -> bool {
-    snapshot.ready || snapshot.on_its_way || snapshot.state == "draining"
 }
 
 impl std::fmt::Debug for Server {
