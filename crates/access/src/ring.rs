@@ -120,9 +120,15 @@ impl KeyRing {
 
     /// Tells whether the key with this id is taken at `now_ms`. Looks at each key: not for the path of a request.
     pub fn takes(&self, id: &str, now_ms: i64) -> bool {
+        matches!(self.find(id, now_ms), Some((_, None)))
+    }
+
+    /// Returns who the key with this id is of, and why it is not taken at `now_ms`, where it is not. Looks at each key: not for
+    /// the path of a request.
+    pub fn find(&self, id: &str, now_ms: i64) -> Option<(Arc<Principal>, Option<KeyFault>)> {
         let keys = self.keys.load();
-        let key = keys.values().find(|key| key.id == id);
-        key.is_some_and(|key| key.fault(now_ms).is_none())
+        let key = keys.values().find(|key| key.id == id)?;
+        Some((Arc::clone(&key.principal), key.fault(now_ms)))
     }
 
     /// Returns who a key is of. Reads memory alone.

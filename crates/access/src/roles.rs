@@ -70,15 +70,25 @@ impl Roles {
             .capabilities
             .as_ref()
             .is_none_or(|limit| limit.contains(&permission));
-        let granted = self.0.iter().any(|binding| {
-            names(binding, principal)
-                && covers(&binding.scope, tenant)
-                && permission.is_of(binding.role)
-        });
+        let granted = self.grants(principal, permission, tenant).is_some();
         match granted && capable && !foreign {
             true => Decision::Allowed,
             false => Decision::Missing(permission),
         }
+    }
+
+    /// Returns the first binding that grants a principal something, for people to see.
+    pub fn grants(
+        &self,
+        principal: &Principal,
+        permission: Permission,
+        tenant: Option<&str>,
+    ) -> Option<&RoleAssignment> {
+        self.0.iter().find(|binding| {
+            names(binding, principal)
+                && covers(&binding.scope, tenant)
+                && permission.is_of(binding.role)
+        })
     }
 }
 

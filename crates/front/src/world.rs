@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use genlock_access::{Permission, Roles, Visitor};
+use genlock_access::{Decision, Permission, Roles, Visitor};
 use genlock_config::{Config, Mode, Surface, ToolAccess};
 use genlock_mcp::error::code;
 use genlock_policy::{Gates, GenerationNumber};
@@ -26,6 +26,20 @@ pub(crate) enum Audience {
     /// Callers that may use no tool: nothing is shown to them.
     Nobody,
 }
+
+/// Why a visitor is shown nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoView {
+    /// Nobody has said who they are, where callers are not trusted.
+    Unnamed,
+    /// No role grants this.
+    Missing(Permission),
+    /// The caller belongs to no tenant, where callers are not trusted.
+    NoTenant,
+}
+
+/// What whoever is shown tools has to be granted.
+pub(crate) const TOOLS: [Permission; 2] = [Permission::ToolList, Permission::ToolInvoke];
 
 /// One committed configuration, its servers, and the catalog compiled from both, as one audience sees them.
 ///
@@ -212,26 +226,33 @@ impl World {
         }
     }
 
-    /// Tells whose view a visitor has under this configuration: the one decision behind every list and every call.
+    /// Tells whose view a visitor has under this configuration.
     pub(crate) fn audience_of(&self, visitor: &Visitor) -> Audience {
+        self.view_of(visitor).unwrap_or(Audience::Nobody)
+    }
+
+    /// Decides whose view a visitor has, or why none: the one decision behind every list and every call.
+    pub(crate) fn view_of(&self, visitor: &Visitor) -> Result<Audience, NoView> {
         let front_door = match self.config.tool_access.mode {
             Mode::FrontDoor => true,
             Mode::Egress => false,
         };
         let Visitor::Known(principal) = visitor else {
             return match front_door {
-                true => Audience::Nobody,
-                false => Audience::Everyone,
+                true => Err(NoView::Unnamed),
+                false => Ok(Audience::Everyone),
             };
         };
         let tenant = principal.tenant.as_deref();
-        let may = [Permission::ToolList, Permission::ToolInvoke]
-            .into_iter()
-            .all(|needed| self.roles.may(principal, needed, tenant).is_allowed());
-        match (may, tenant) {
-            (true, Some(tenant)) => Audience::Tenant(tenant.into()),
-            (true, None) if !front_door => Audience::Everyone,
-            (true, None) | (false, _) => Audience::Nobody,
+        for needed in TOOLS {
+            if let Decision::Missing(missing) = self.roles.may(principal, needed, tenant) {
+                return Err(NoView::Missing(missing));
+            }
+        }
+        match tenant {
+            Some(tenant) => Ok(Audience::Tenant(tenant.into())),
+            None if !front_door => Ok(Audience::Everyone),
+            None => Err(NoView::NoTenant),
         }
     }
 

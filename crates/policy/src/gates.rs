@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use genlock_config::{Config, Validator};
 
-use crate::tools::ServerTools;
+use crate::tools::{ServerTools, ToolVerdict};
 
 /// The checks that a generation's config asks of each call, in a fixed order.
 ///
@@ -62,8 +62,18 @@ impl Gates {
 
     /// Tells whether a server has a tool, for a caller of `tenant`: the one decision behind the list and the call.
     pub fn shows(&self, server: &str, tool: &str, tenant: Option<&str>) -> bool {
+        self.decide(server, tool, tenant).is_shown()
+    }
+
+    /// Decides the same, and says why.
+    pub fn decide(&self, server: &str, tool: &str, tenant: Option<&str>) -> ToolVerdict {
         let rules = self.tools.get(server);
-        rules.is_none_or(|rules| rules.shows(tool, tenant))
+        rules.map_or(ToolVerdict::Shown, |rules| rules.decide(tool, tenant))
+    }
+
+    /// Returns the checks of a call's arguments.
+    pub fn validators(&self) -> &[Validator] {
+        &self.validators
     }
 
     /// Tells whether a server can have any tool for a caller of `tenant`.

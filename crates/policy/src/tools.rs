@@ -11,6 +11,44 @@ pub(crate) struct ServerTools {
     by_tenant: BTreeMap<String, ToolRules>,
 }
 
+/// Whether rules let a tool through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolVerdict {
+    /// They do.
+    Shown,
+    /// They do not.
+    Hidden {
+        /// Whether it is the rules for the caller's tenant that hide it, and not the server's own.
+        of_tenant: bool,
+        /// Why.
+        why: RuleRefusal,
+    },
+}
+
+/// Why a list of globs lets a tool not through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuleRefusal {
+    /// `deny` has a glob for it.
+    Denied {
+        /// The first such glob.
+        glob: String,
+    },
+    /// `allow` is there and has none.
+    NotAllowed,
+}
+
+// === impl ToolVerdict ===
+
+impl ToolVerdict {
+    /// Tells whether the tool is there.
+    pub fn is_shown(&self) -> bool {
+        match self {
+            Self::Shown => true,
+            Self::Hidden { .. } => false,
+        }
+    }
+}
+
 // === impl ServerTools ===
 
 impl ServerTools {
@@ -23,27 +61,40 @@ impl ServerTools {
         (rules != Self::default()).then_some(rules)
     }
 
-    /// Tells whether there is a tool, for a caller of this tenant.
-    pub(crate) fn shows(&self, tool: &str, tenant: Option<&str>) -> bool {
-        self.rules_for(tenant).all(|rules| passes(rules, tool))
+    /// Decides whether there is a tool, for a caller of this tenant.
+    pub(crate) fn decide(&self, tool: &str, tenant: Option<&str>) -> ToolVerdict {
+        let mut hidden = self.rules_for(tenant).filter_map(|(of_tenant, rules)| {
+            let why = refusal(rules, tool)?;
+            Some(ToolVerdict::Hidden { of_tenant, why })
+        });
+        hidden.next().unwrap_or(ToolVerdict::Shown)
     }
 
     /// Tells whether there can be any tool.
     pub(crate) fn shows_any(&self, tenant: Option<&str>) -> bool {
         self.rules_for(tenant)
-            .all(|rules| rules.allow.as_ref().is_none_or(|allow| !allow.is_empty()))
+            .all(|(_, rules)| rules.allow.as_ref().is_none_or(|allow| !allow.is_empty()))
     }
 
-    /// The rules of a tenant narrow those of all: both have to let a tool through.
-    fn rules_for(&self, tenant: Option<&str>) -> impl Iterator<Item = &ToolRules> {
+    /// The rules of a tenant narrow those of all: both have to let a tool through. Tells of each whether it is the tenant's.
+    fn rules_for(&self, tenant: Option<&str>) -> impl Iterator<Item = (bool, &ToolRules)> {
         let own = tenant.and_then(|tenant| self.by_tenant.get(tenant));
-        std::iter::once(&self.all).chain(own)
+        let own = own.map(|rules| (true, rules));
+        std::iter::once((false, &self.all)).chain(own)
     }
 }
 
-fn passes(rules: &ToolRules, tool: &str) -> bool {
-    let any = |globs: &[String]| globs.iter().any(|glob| matches(glob, tool));
-    !any(&rules.deny) && rules.allow.as_deref().is_none_or(any)
+/// Returns why rules let a tool not through, where they do not.
+fn refusal(rules: &ToolRules, tool: &str) -> Option<RuleRefusal> {
+    let found = |globs: &[String]| globs.iter().find(|glob| matches(glob, tool)).cloned();
+    if let Some(glob) = found(&rules.deny) {
+        return Some(RuleRefusal::Denied { glob });
+    }
+    let allowed = rules
+        .allow
+        .as_deref()
+        .is_none_or(|globs| found(globs).is_some());
+    (!allowed).then_some(RuleRefusal::NotAllowed)
 }
 
 /// Tells whether a text is of the form of a glob: `*` is any text, `?` any one character, all else is itself.
@@ -132,7 +183,7 @@ mod tests {
         let shown = |tenant| {
             let all = ["read_file", "read_secret", "read_log", "list", "write"];
             all.into_iter()
-                .filter(|tool| server.shows(tool, tenant))
+                .filter(|tool| server.decide(tool, tenant).is_shown())
                 .collect::<Vec<_>>()
         };
 
@@ -141,5 +192,29 @@ mod tests {
         assert_eq!(shown(Some("a")), ["read_file"]);
         assert_eq!(shown(Some("none")), [""; 0]);
         assert!(server.shows_any(Some("a")) && !server.shows_any(Some("none")));
+    }
+
+    #[test]
+    fn what_hides_a_tool_is_named() {
+        let server = ServerTools {
+            all: rules(Some(&["read_*", "list"]), &["x*", "read_s*"]),
+            by_tenant: [("a".to_owned(), rules(Some(&["read_*"]), &["read_log"]))].into(),
+        };
+        let hidden = |of_tenant, why| ToolVerdict::Hidden { of_tenant, why };
+        let denied = |glob: &str| RuleRefusal::Denied {
+            glob: glob.to_owned(),
+        };
+
+        let table = [
+            ("read_file", Some("a"), ToolVerdict::Shown),
+            ("read_secret", None, hidden(false, denied("read_s*"))),
+            ("write", Some("a"), hidden(false, RuleRefusal::NotAllowed)),
+            ("read_log", None, ToolVerdict::Shown),
+            ("read_log", Some("a"), hidden(true, denied("read_log"))),
+            ("list", Some("a"), hidden(true, RuleRefusal::NotAllowed)),
+        ];
+        for (tool, tenant, expected) in table {
+            assert_eq!(server.decide(tool, tenant), expected, "{tool} {tenant:?}");
+        }
     }
 }
