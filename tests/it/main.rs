@@ -20,6 +20,7 @@ mod cli;
 mod contain;
 mod embed;
 mod eras;
+mod explain;
 mod faults;
 mod life;
 mod names;

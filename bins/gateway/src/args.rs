@@ -81,6 +81,13 @@ Examples:
     /// Gives a session work, and looks after it.
     #[command(subcommand)]
     Turns(TurnsCommand),
+    /// Says why a session, or the caller with a key, has a tool or not: each gate in order, the one that decided, and what
+    /// would change it.
+    #[command(after_help = "\
+Examples:
+  genlock explain --key 3f2a… github__create_issue
+  genlock explain --session 0f6d… github/create_issue")]
+    Explain(ExplainArgs),
     /// Makes, lists and revokes API keys, whether the gateway runs or not.
     #[command(subcommand)]
     Keys(KeysCommand),
@@ -134,6 +141,26 @@ pub(crate) struct ReloadArgs {
     /// How long the report waits for servers that were started, such as `10` or `1m`.
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) wait: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    /// The tool: a name as it is listed, or `server/tool`.
+    pub(crate) tool: String,
+}
+
+/// Whose view is asked for.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Whose {
+    /// The session whose view is explained.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// The id of the key whose holder's view is explained.
+    #[arg(long, value_name = "ID")]
+    pub(crate) key: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -5,7 +5,7 @@
 //! two values share one. A change of it needs a new number in the contexts below; the vectors
 //! in `tests/vectors` hold it.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use blake3::{Hash, Hasher};
 use secrecy::{ExposeSecret, zeroize::Zeroizing};
@@ -62,11 +62,16 @@ impl ServerDefinition {
     /// Returns a key for what may be known about the server without its private values.
     ///
     /// Hex of a BLAKE3 digest over the whole definition, with the shown form in place of each
-    /// private value. Two definitions have the same key exactly if they mean the same but for
-    /// private values, however they were written. Stable over restarts; may be stored.
+    /// private value. Two definitions have the same key exactly if they mean the same, however
+    /// they were written, but for private values and for when the server sleeps (`lazy`,
+    /// `idle_ttl_s`), which nothing that it lists depends on. Stable over restarts; may be stored.
     pub fn cache_key(&self) -> String {
-        let hash = self.hash(CACHE_KEY, false);
-        hash.to_hex().to_string()
+        let awake = Self {
+            lazy: false,
+            idle_ttl: Duration::ZERO,
+            ..self.clone()
+        };
+        awake.hash(CACHE_KEY, false).to_hex().to_string()
     }
 
     /// Returns a digest that covers the private values as well.

@@ -124,6 +124,11 @@ impl Catalog {
         })
     }
 
+    /// Tells whether a name is that of a tool of the gateway itself, whether the surface lists it or not.
+    pub(crate) fn is_own_tool(&self, name: &str) -> bool {
+        self.table.metas.contains_key(name)
+    }
+
     /// Returns what is not shown under its own name, and why; for people.
     pub(crate) fn reports(&self) -> &[String] {
         &self.table.reports

@@ -427,6 +427,9 @@ impl Exchange {
                 front.finish_own(&mut result, None, caller.era);
                 return Ok(Outcome::Object(result));
             }
+            MetaTool::Explain => {
+                meta_tools::explain(&self.front, &self.caller.visitor, &arguments)?
+            }
             MetaTool::Status => {
                 meta_tools::status(&self.front, &self.caller.visitor, &arguments).await?
             }

@@ -260,6 +260,19 @@ impl Front {
         }
     }
 
+    /// Returns the world of a visitor without opening that of a tenant that has not called yet, which would start servers.
+    pub(crate) fn world_seen_by(&self, visitor: &Visitor) -> Arc<World> {
+        let worlds = self.inner.worlds.load_full();
+        let audience = worlds.everyone.audience_of(visitor);
+        if let Some(world) = worlds.of(&audience) {
+            return Arc::clone(world);
+        }
+        let (common, tenant) = (worlds.everyone.common(), audience.tenant());
+        let visible = |server: &str| common.gates.shows_any(server, tenant);
+        let servers = worlds.everyone.servers.only(visible);
+        Arc::new(World::compile(common, audience, servers, None))
+    }
+
     fn open_tenant(&self, tenant: &Arc<str>) -> Arc<World> {
         let _one_at_a_time = self.inner.publishing.lock();
         let before = self.inner.worlds.load_full();

@@ -10,6 +10,7 @@ mod cursor;
 mod desk;
 mod era;
 mod exchange;
+mod explain;
 mod front;
 mod guard;
 mod http;
@@ -28,6 +29,7 @@ mod world;
 mod worlds;
 
 pub use desk::Desk;
+pub use explain::walk_connection;
 pub use front::{Entropy, Front, FrontParts};
 pub use http::{Need, Needs};
 pub use visit::{Keys, RemoteAddress};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use axum::response::Response as HttpResponse;
-use genlock_access::{Attempts, Decision, KeyRing, Permission, Principal, Visitor};
+use genlock_access::{Attempts, Decision, KeyFault, KeyRing, Permission, Principal, Visitor};
 use genlock_config::Auth;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use serde_json::json;
@@ -76,6 +76,11 @@ impl Keys {
     fn now_ms(&self) -> i64 {
         let since = (self.clock)().duration_since(SystemTime::UNIX_EPOCH);
         i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// Returns who the key with this id is of, and why it is not taken now, where it is not.
+    pub(crate) fn find(&self, id: &str) -> Option<(Arc<Principal>, Option<KeyFault>)> {
+        self.ring.find(id, self.now_ms())
     }
 
     /// Returns who a request is of.

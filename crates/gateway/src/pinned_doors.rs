@@ -147,6 +147,16 @@ impl PinnedDoors {
         Some(door.front)
     }
 
+    /// Returns the front of a session and what it runs, for whoever may look at the session itself.
+    pub(crate) async fn look(&self, session: &str) -> Option<(Front, Arc<SessionPolicy>)> {
+        let policy = self.inner.authority.policy(session).await.ok()?;
+        let now = Arc::clone(&policy.borrow());
+        let known = self.inner.doors.lock().get(session).cloned();
+        let door = known.unwrap_or_else(|| self.open(session, policy, &now));
+        self.catch_up(&door, &now);
+        Some((door.front, now))
+    }
+
     /// Makes the front of a session; the first of several at once stays.
     fn open(
         &self,

@@ -166,6 +166,11 @@ impl Walk {
         }
     }
 
+    /// Goes on along these gates alone: the others are not on the way of this tool.
+    pub fn follow(&mut self, order: &[Gate]) {
+        self.order = order.to_vec();
+    }
+
     /// Notes that a gate lets the tool through.
     pub fn pass(&mut self, gate: Gate, why: impl Into<String>) {
         self.note(gate, Verdict::Pass, why.into());
@@ -192,10 +197,20 @@ impl Walk {
         why: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Result<(), Stopped> {
+        Err(self.stopped(gate, why, remedy))
+    }
+
+    /// Does the same, for walks that lead to something.
+    pub fn stopped(
+        &mut self,
+        gate: Gate,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Stopped {
         self.note(gate, Verdict::Refuse, why.into());
         // Who can call it needs no list: what stops the call is the answer.
         self.decided = Some((gate, remedy.into()));
-        Err(Stopped)
+        Stopped
     }
 
     fn note(&mut self, gate: Gate, verdict: Verdict, why: String) {
@@ -218,6 +233,7 @@ impl Walk {
                 });
             }
         }
+        gates.sort_by_key(|said| said.gate);
         let keeps_from_list = |said: &GateVerdict| match said.verdict {
             Verdict::Refuse => said.gate.hides(),
             Verdict::NotListed => true,

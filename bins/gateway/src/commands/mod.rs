@@ -40,6 +40,7 @@ pub(crate) fn run(
             None => run_to_the_end(configuration::reload(&place, args)),
         },
         Command::Sessions { command } => run_to_the_end(work::sessions(&place, command)),
+        Command::Explain(args) => run_to_the_end(work::explain(&place, args)),
         Command::Turns(command) => run_to_the_end(work::turns(&place, command)),
         Command::Generations(command) => {
             run_to_the_end(configuration::generations(&place, command))

@@ -79,6 +79,21 @@ fn a_rotated_value_changes_the_digest_and_not_the_key() {
 }
 
 #[test]
+fn when_a_server_sleeps_changes_the_digest_and_not_the_key() {
+    let texts = [
+        "{ command: x }",
+        "{ command: x, lazy: true }",
+        "{ command: x, idle_ttl_s: 9 }",
+    ];
+    let [awake, lazy, idle] = texts.map(server);
+
+    assert_eq!(lazy.cache_key(), awake.cache_key());
+    assert_eq!(idle.cache_key(), awake.cache_key());
+    assert_ne!(lazy.digest_with_values(), awake.digest_with_values());
+    assert_ne!(idle.digest_with_values(), awake.digest_with_values());
+}
+
+#[test]
 fn a_key_is_stable() {
     // A changed encoding loses every cache: if this fails on purpose, raise its version.
     let key = server("{ command: x, args: [a], env: { A: '1' } }").cache_key();

@@ -1,6 +1,7 @@
 //! The gateway's own tools: few, so that a model's context stays small however many servers there are.
 
 mod call;
+mod explain;
 mod host;
 mod list;
 
@@ -10,6 +11,7 @@ use genlock_mcp::{RawJson, RawObject, client::Call};
 use serde_json::{Value, json};
 
 pub(crate) use call::Batch;
+pub(crate) use explain::explain;
 pub(crate) use host::{reload, status};
 pub(crate) use list::{list_servers, list_tools};
 
@@ -22,6 +24,8 @@ pub(crate) enum MetaTool {
     Tools,
     /// Lists servers.
     List,
+    /// Tells why a tool can be called, or not.
+    Explain,
     /// Tells how the gateway is.
     Status,
     /// Brings the configuration into force.
@@ -38,15 +42,16 @@ pub(crate) const TIMEOUT: (Duration, Duration) =
 
 impl MetaTool {
     /// The tools of a host that commits generations: only there is a configuration to be brought into force.
-    const OF_GENERATIONS: [Self; 5] = [
+    const OF_GENERATIONS: [Self; 6] = [
         Self::Call,
         Self::Tools,
         Self::List,
+        Self::Explain,
         Self::Status,
         Self::Reload,
     ];
     /// The tools of any other.
-    const OF_A_CONFIG: [Self; 3] = [Self::Call, Self::Tools, Self::List];
+    const OF_A_CONFIG: [Self; 4] = [Self::Call, Self::Tools, Self::List, Self::Explain];
 
     /// Returns the tools that are served, in the order in which they are listed.
     pub(crate) fn served(commits_generations: bool) -> &'static [Self] {
@@ -62,6 +67,7 @@ impl MetaTool {
             Self::Call => "call",
             Self::Tools => "tools",
             Self::List => "list",
+            Self::Explain => "explain",
             Self::Status => "status",
             Self::Reload => "reload",
         };
@@ -90,6 +96,14 @@ impl MetaTool {
                 "List servers",
                 "Lists the MCP servers: whether each can be called, how many tools it has, and what is wrong where it cannot.",
                 no_arguments(),
+                true,
+            ),
+            Self::Explain => (
+                "Explain a tool",
+                "Tells why a tool is listed or can be called, or why not: each gate in order, the one that decided, and what would change it.",
+                json!({"type": "object", "required": ["tool"], "properties": {
+                    "tool": {"type": "string", "description": "A name as it is listed, or `server/tool`."},
+                }, "additionalProperties": false}),
                 true,
             ),
             Self::Status => (

@@ -1,6 +1,7 @@
 //! The control methods: what programs and people ask of a gateway, over the control socket and over `POST /api/rpc`.
 
 mod desk;
+mod explain;
 mod generations;
 mod http;
 mod keys;
@@ -50,8 +51,9 @@ pub(crate) enum Peer {
 }
 
 /// The methods and what each needs. What is not here does not exist.
-const METHODS: [(&str, Permission); 28] = [
+const METHODS: [(&str, Permission); 29] = [
     ("status", Permission::Read),
+    ("explain", Permission::Read),
     ("server.list", Permission::Read),
     ("server.get", Permission::Read),
     ("server.logs", Permission::Read),
@@ -149,6 +151,9 @@ impl Methods {
         }
         if method == "status" {
             return Ok(RawJson::encode(&self.status.gateway().await));
+        }
+        if method == "explain" {
+            return encoded(explain::answer(self, peer, params).await);
         }
         if method.starts_with("server.") {
             return encoded(servers::answer(&self.status, method, params).await);
@@ -251,6 +256,7 @@ mod tests {
 
         let read = [
             "status",
+            "explain",
             "server.list",
             "server.get",
             "server.logs",
@@ -266,7 +272,7 @@ mod tests {
         assert_eq!(needing(Permission::Reload), ["config.reload", "reload.mcp"]);
         let keys = ["key.create", "key.list", "key.revoke"];
         assert_eq!(needing(Permission::Keys), keys);
-        assert_eq!(needing(Permission::Operate).len(), METHODS.len() - 16);
+        assert_eq!(needing(Permission::Operate).len(), METHODS.len() - 17);
     }
 
     #[test]

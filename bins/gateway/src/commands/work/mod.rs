@@ -1,5 +1,6 @@
-//! `genlock sessions`, `genlock turns` and `genlock reload --session`: sessions and their work.
+//! `genlock sessions`, `genlock turns`, `genlock reload --session` and `genlock explain`: sessions, their work and their tools.
 
+mod explain;
 mod reload;
 mod results;
 mod sessions;
@@ -11,7 +12,9 @@ use genlock_mcp::{RawJson, RawObject};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(super) use self::{reload::run as reload, sessions::run as sessions, turns::run as turns};
+pub(super) use self::{
+    explain::run as explain, reload::run as reload, sessions::run as sessions, turns::run as turns,
+};
 use super::status::{connect, failed};
 use crate::{
     failure::{Exit, Failure},
