@@ -205,7 +205,7 @@ async fn the_first_call_and_the_first_list_wait_for_their_servers() {
             client.tool_names()
         );
         assert_eq!(answer.text(), "first");
-        assert_eq!(names.len(), 5 + 2 * 23);
+        assert_eq!(names.len(), 6 + 2 * 23);
         assert_eq!(
             client.call("two__echo", r#"{"text":"next"}"#).await.text(),
             "next"

@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 
 use crate::stage::{self, Party, stdio, stdio_with};
 
-const META_TOOLS: [&str; 5] = [
+const META_TOOLS: [&str; 6] = [
     "genlock_call",
     "genlock_tools",
     "genlock_list",
+    "genlock_explain",
     "genlock_status",
     "genlock_reload",
 ];
@@ -91,6 +92,7 @@ async fn a_pipe_shows_what_the_config_says() {
                 "hangar_call",
                 "hangar_tools",
                 "hangar_list",
+                "hangar_explain",
                 "hangar_status",
                 "hangar_reload"
             ],

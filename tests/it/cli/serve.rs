@@ -121,6 +121,7 @@ async fn without_a_config_the_demo_server_is_served_and_the_next_step_printed() 
         "genlock_call",
         "genlock_tools",
         "genlock_list",
+        "genlock_explain",
         "genlock_status",
         "genlock_reload",
         "demo__countdown",

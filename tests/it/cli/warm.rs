@@ -33,7 +33,7 @@ async fn a_warmed_server_is_listed_even_where_it_hangs_later() {
         (begin, rest.ends_with(" s\n")),
         ("ok      sometimes: 23", true)
     );
-    assert_eq!(list.names().len(), 28);
+    assert_eq!(list.names().len(), 29);
     assert_eq!(prompts["prompts"][0]["name"], "sometimes__greet");
     assert_eq!(
         list.result()["_meta"]["genlock/unavailable"],

@@ -11,3 +11,4 @@ mod interleavings;
 mod random;
 mod sequences;
 mod stage;
+mod widening;
