@@ -21,7 +21,8 @@ async fn expected_names() -> Vec<String> {
         names.extend(own.iter().map(|name| format!("{prefix}__{name}")));
     }
     names.sort();
-    let own = ["call", "tools", "list", "status", "reload"].map(|name| format!("genlock_{name}"));
+    let own = ["call", "tools", "list", "explain", "status", "reload"]
+        .map(|name| format!("genlock_{name}"));
     own.into_iter().chain(names).collect()
 }
 
