@@ -33,6 +33,10 @@ bench WHAT="call" *ARGS="":
     cargo build --release -p genlock -p genlock-worker -p genlock-bench
     target/release/genlock-bench {{WHAT}} --genlock target/release/genlock {{ARGS}}
 
+# Checks an API key 100,000 times and prints what half of the checks took.
+keys:
+    cargo test --release -p genlock-access --test it -- --ignored --nocapture two_microseconds
+
 # Kills a server in mid-call 1,000 times and prints what the next calls took; about 10 minutes.
 killed:
     cargo test -p genlock-tests --test it life::killed:: -- --ignored --nocapture

@@ -5,3 +5,4 @@
 mod attempts;
 mod keys;
 mod roles;
+mod speed;
