@@ -74,7 +74,7 @@ pub struct TenantLimits {
     pub max_concurrency: Option<u32>,
     /// Calls a second.
     pub rps: Option<u32>,
-    /// Calls at once beyond the rate.
+    /// Calls that may come at once. Default [`TenantLimits::rps`].
     pub burst: Option<u32>,
 }
 

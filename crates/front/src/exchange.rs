@@ -136,6 +136,13 @@ impl Front {
             }
             entry.tool.params.check(headers, arguments)?;
         }
+        let _slot = match receiver.enter(&entry.server).await {
+            Ok(slot) => slot,
+            Err(exceeded) => {
+                let (message, reason) = (exceeded.to_string(), exceeded.code());
+                return Ok(self.refused(&message, reason, false, caller.era));
+            }
+        };
         let param_headers = entry.tool.params.values(arguments);
         let log_level = caller.log_level(&params);
         let mut call = tool_call(&entry.tool.name, params);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use genlock_access::{Principal, Visitor};
-use genlock_config::{Surface, Validator};
+use genlock_config::{Surface, TenantLimits, Validator};
 use genlock_mcp::error::escape_text;
 use genlock_policy::{Explanation, Gate, RuleRefusal, Stopped, ToolPlace, ToolVerdict, Walk};
 use genlock_servers::{Server, ServerSnapshot, Tool};
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The gates between a caller and a tool.
-const GATES: [Gate; 12] = [
+const GATES: [Gate; 13] = [
     Gate::Credential,
     Gate::Role,
     Gate::Tenant,
@@ -26,6 +26,7 @@ const GATES: [Gate; 12] = [
     Gate::Surface,
     Gate::Arguments,
     Gate::Headers,
+    Gate::Limits,
     Gate::Connection,
 ];
 
@@ -166,7 +167,34 @@ impl Front {
             }
         }
         world.walk_call(walk, server, tool.as_deref())?;
+        self.walk_limits(walk, world.audience.tenant());
         Ok(server.clone())
+    }
+}
+
+impl Front {
+    fn walk_limits(&self, walk: &mut Walk, tenant: Option<&str>) {
+        let Some(tenant) = tenant else {
+            return walk.pass(Gate::Limits, "only tenants have limits");
+        };
+        let TenantLimits {
+            max_concurrency,
+            rps,
+            burst: _,
+        } = self.inner.limits.of(tenant);
+        let at_once = max_concurrency.map(|most| format!("{most} calls at once"));
+        let rate = rps.map(|rps| format!("{rps} calls a second"));
+        let limits: Vec<String> = at_once.into_iter().chain(rate).collect();
+        match limits.is_empty() {
+            true => walk.pass(Gate::Limits, format!("none for `{tenant}`")),
+            false => walk.depends(
+                Gate::Limits,
+                format!(
+                    "the callers of `{tenant}` make {} at most",
+                    limits.join(" and ")
+                ),
+            ),
+        }
     }
 }
 

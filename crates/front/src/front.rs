@@ -15,6 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     cursor::CursorKey,
     desk::Desk,
+    limits::Limits,
     meta_tools::MetaTool,
     resources::links::Links,
     sessions::Sessions,
@@ -46,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) sessions: Sessions,
     /// The resource links that were handed out; they outlive the configuration that they were handed out under.
     pub(crate) links: Links,
+    /// How much tenants may call; what they have used outlives the configuration as well.
+    pub(crate) limits: Limits,
     pub(crate) entropy: Entropy,
     pub(crate) server_info: RawJson,
     /// What the host does for the meta tools, from when it has taken its place until the end: the host holds this front.
@@ -95,6 +98,7 @@ impl Front {
         });
         let watches = watch(servers.iter());
         let own_tools = MetaTool::served(generation.is_some() && !pinned);
+        let limits = Limits::new(&config);
         let common = Common::new(generation, config, own_tools);
         let worlds = Worlds::compile(&common, servers, Vec::new(), None);
         let stopped = CancellationToken::new();
@@ -109,6 +113,7 @@ impl Front {
                 cursors: CursorKey::new(&key),
                 sessions: Sessions::default(),
                 links: Links::default(),
+                limits,
                 entropy,
                 server_info: RawJson::encode(&server_info),
                 desk: Mutex::default(),
@@ -164,6 +169,7 @@ impl Front {
         let next = Worlds::compile(&common, servers, tenants, Some(&before));
         self.replace(&before, next);
         self.inner.links.follow(&common.config);
+        self.inner.limits.follow(&common.config);
         self.note(watches);
         replaced
     }

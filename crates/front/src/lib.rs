@@ -14,6 +14,7 @@ mod explain;
 mod front;
 mod guard;
 mod http;
+mod limits;
 mod listen;
 mod meta_tools;
 mod naming;

@@ -36,6 +36,8 @@ pub enum Gate {
     Arguments,
     /// The headers agree with the arguments.
     Headers,
+    /// The tenant makes not too many calls.
+    Limits,
     /// The server can be called now.
     Connection,
 }
@@ -127,7 +129,11 @@ impl Gate {
             | Self::Listing
             | Self::Name
             | Self::Surface => true,
-            Self::PrivateValues | Self::Arguments | Self::Headers | Self::Connection => false,
+            Self::PrivateValues
+            | Self::Arguments
+            | Self::Headers
+            | Self::Limits
+            | Self::Connection => false,
         }
     }
 
@@ -149,6 +155,7 @@ impl Gate {
             Self::Surface => "surface",
             Self::Arguments => "arguments",
             Self::Headers => "headers",
+            Self::Limits => "limits",
             Self::Connection => "connection",
         }
     }

@@ -28,5 +28,6 @@ pub use offers::{Offer, Offers};
 pub use pool::{Draining, Pool, PoolBuilder, Reconciled, Servers};
 pub use process::{ContainmentReport, HostEnvironment, Keeper, Role, Rung, SpawnError, role};
 pub use server::{Server, ServerError};
+pub use slots::{Slot, Slots};
 pub use snapshot::{ServerSnapshot, StateChange};
 pub use tools::{Tool, ToolSet};

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 /// A number of slots. A clone shares them. Who waits longest gets the next free one.
 #[derive(Clone, Default)]
-pub(crate) struct Slots {
+pub struct Slots {
     state: Arc<Mutex<State>>,
 }
 
@@ -19,19 +19,31 @@ struct State {
 }
 
 /// A taken slot; free again when dropped.
-pub(crate) struct Slot {
+#[derive(Debug)]
+pub struct Slot {
     slots: Slots,
 }
 
+impl std::fmt::Debug for Slots {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.state.lock();
+        f.debug_struct("Slots")
+            .field("limit", &state.limit)
+            .field("taken", &state.taken)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Slots {
-    pub(crate) fn new(limit: u32) -> Self {
+    /// Makes so many slots.
+    pub fn new(limit: u32) -> Self {
         let slots = Self::default();
         slots.set_limit(limit);
         slots
     }
 
     /// Changes the limit. Calls that run keep their slots, also where they are more than the new limit.
-    pub(crate) fn set_limit(&self, limit: u32) {
+    pub fn set_limit(&self, limit: u32) {
         self.state.lock().limit = usize::try_from(limit).unwrap_or(usize::MAX);
         self.hand_out();
     }
@@ -40,7 +52,7 @@ impl Slots {
     ///
     /// # Cancel safety
     /// A dropped wait takes no slot.
-    pub(crate) async fn take(&self) -> Slot {
+    pub async fn take(&self) -> Slot {
         loop {
             let turn = {
                 let mut state = self.state.lock();

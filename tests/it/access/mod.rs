@@ -2,6 +2,7 @@
 
 mod door;
 mod keys;
+mod limits;
 mod reload;
 mod views;
 

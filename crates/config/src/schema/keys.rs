@@ -135,7 +135,7 @@ section! {
             "The largest answer taken from a server that sets no limit of its own.";
         TURN_RESULT_BYTES = "turn_result_bytes": Size(&limits::RESPONSE_BYTES), Live,
             "The largest result of a call that is stored with its turn.";
-        TENANT_LIMITS = "tenant_limits": Map(&Section(super::tenant_limit::ALL)), Not(warn),
+        TENANT_LIMITS = "tenant_limits": Map(&Section(super::tenant_limit::ALL)), Live,
             "Limits by tenant; `*` for each that has none of its own.";
     }
 }
@@ -143,9 +143,9 @@ section! {
 section! {
     /// `execution.tenant_limits.<tenant>`.
     tenant_limit {
-        MAX_CONCURRENCY = "max_concurrency": Count(&limits::CONCURRENCY), Not(warn), "Calls in flight at once.";
-        RPS = "rps": Count(&limits::RATE), Not(warn), "Calls a second.";
-        BURST = "burst": Count(&limits::RATE), Not(warn), "Calls at once beyond the rate.";
+        MAX_CONCURRENCY = "max_concurrency": Count(&limits::CONCURRENCY), Live, "Calls in flight at once.";
+        RPS = "rps": Count(&limits::RATE), Live, "Calls a second.";
+        BURST = "burst": Count(&limits::RATE), Live, "Calls that may come at once; as many as `rps` where it is not set.";
     }
 }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use genlock_config::Config;
 use genlock_mcp::Outcome;
-use genlock_servers::Server;
+use genlock_servers::{Server, Slot};
+use tokio::time::Instant;
 
 use crate::{
     front::Front,
+    limits::Exceeded,
     resources::{
         links::Link,
         rewrite::{Found, Rewrite},
@@ -23,6 +25,17 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
+    /// Waits until the tenant may make a call of a server; what is returned is held while it runs. A turn is waited for as long
+    /// as the call itself may take.
+    ///
+    /// # Errors
+    /// Where the tenant makes too many; the call did not run.
+    pub(crate) async fn enter(&self, server: &Server) -> Result<Option<Slot>, Exceeded> {
+        let tenant = self.tenant.as_ref().map(Tenant::as_str);
+        let deadline = Instant::now() + server.definition().timeout;
+        self.front.inner.limits.enter(tenant, deadline).await
+    }
+
     /// Takes the result of a `tools/call`.
     pub(crate) fn of_call(&self, server: &Server, outcome: Outcome) -> Outcome {
         match outcome {

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{CONCURRENCY, MOST_CALLS, TIMEOUT, structured, tool_call};
-use crate::{exchange::Receiver, world::World};
+use crate::{exchange::Receiver, limits::Exceeded, world::World};
 
 /// A batch that was found valid.
 pub(crate) struct Batch {
@@ -215,6 +215,10 @@ impl Planned {
         if known.is_none() && self.server.is_listed() {
             return Err(Failure::unknown_tool(&self.tool, self.server.name()));
         }
+        let _slot = receiver
+            .enter(&self.server)
+            .await
+            .map_err(Failure::exceeded)?;
         let params = [("arguments", self.arguments.clone())]
             .into_iter()
             .collect();
@@ -274,6 +278,14 @@ impl Failure {
         }
     }
 
+    fn exceeded(exceeded: Exceeded) -> Self {
+        Self {
+            message: exceeded.to_string(),
+            kind: kind_of(exceeded.code()),
+            result: None,
+        }
+    }
+
     fn denied(denied: Denied) -> Self {
         let kind = match denied {
             Denied::PayloadSize { .. } => "ValidatorDenied",
@@ -307,19 +319,24 @@ impl Failure {
     }
 
     fn of_call(error: &ServerError) -> Self {
-        let kind = match error.code() {
-            "deadline_exceeded" | "busy" => "TimeoutError",
-            "response_too_large" => "ResponseTooLarge",
-            "outcome_unknown" => "OutcomeUnknown",
-            "breaker_open" => "CircuitBreakerOpen",
-            "mcp_servers_unavailable" => "CannotStartMcpServerError",
-            _ => "ToolInvocationError",
-        };
         Self {
             message: error.to_string(),
-            kind,
+            kind: kind_of(error.code()),
             result: None,
         }
+    }
+}
+
+/// Returns the `error_type` of a stable code.
+fn kind_of(code: &str) -> &'static str {
+    match code {
+        "deadline_exceeded" | "busy" => "TimeoutError",
+        "rate_limited" => "RateLimitExceeded",
+        "response_too_large" => "ResponseTooLarge",
+        "outcome_unknown" => "OutcomeUnknown",
+        "breaker_open" => "CircuitBreakerOpen",
+        "mcp_servers_unavailable" => "CannotStartMcpServerError",
+        _ => "ToolInvocationError",
     }
 }
 

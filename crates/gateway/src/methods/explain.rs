@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{Methods, Peer, params::read, refusal, refused};
 
 /// The gates between a session and a tool.
-const GATES: [Gate; 12] = [
+const GATES: [Gate; 13] = [
     Gate::Session,
     Gate::Server,
     Gate::Selection,
@@ -27,6 +27,7 @@ const GATES: [Gate; 12] = [
     Gate::Surface,
     Gate::Arguments,
     Gate::Headers,
+    Gate::Limits,
     Gate::Connection,
 ];
 
