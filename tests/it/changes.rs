@@ -228,7 +228,6 @@ async fn a_list_that_cannot_be_read_again_never_replaces_a_good_one() {
 
 #[tokio::test]
 async fn a_server_that_comes_late_is_announced() {
-    stage::scratch();
     let gateway = stage::start(&json!({"first_list_wait_s": 0, "mcp_servers": {
         "late": stdio(&["--start-delay-ms", "700"]),
     }}));

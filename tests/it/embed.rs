@@ -6,7 +6,7 @@ use genlock_testkit::{clients::ModernClient, harness::path};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 
-use crate::stage::{self, stdio};
+use crate::stage::stdio;
 
 fn config(value: &Value) -> Config {
     let loaded = genlock_config::parse(
@@ -42,7 +42,6 @@ async fn serve(value: &Value, tasks: &mut JoinSet<()>) -> (String, oneshot::Send
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_gateways_in_one_process_know_nothing_of_each_other() {
-    stage::scratch();
     let mut tasks = JoinSet::new();
     let one = json!({"tool_access": {"surface": "flat"}, "mcp_servers": {"one": stdio(&["--tools-only"])}});
     let two = json!({"tool_access": {"meta_prefix": "second"}, "mcp_servers": {"two": stdio(&["--tools-only"])}});

@@ -111,7 +111,6 @@ async fn each_server_is_spoken_to_in_its_newest_revision() {
 
 #[tokio::test]
 async fn a_tool_is_shown_as_its_server_wrote_it_but_for_its_name() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {"one": stdio(&[])}}));
     let direct = StdioClient::modern(&StdioCommand::new(fake_server(), [""; 0]));
     let entry = r#""name":"raw","description""#;
@@ -141,7 +140,6 @@ fn cut(list: &str, begin: &str) -> String {
 
 #[tokio::test]
 async fn a_modern_answer_says_what_its_era_demands_and_a_legacy_one_does_not() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {
         "old": stdio(&["--era", "legacy"]), "new": stdio(&["--era", "modern"]),
     }}));
@@ -170,7 +168,6 @@ async fn a_modern_answer_says_what_its_era_demands_and_a_legacy_one_does_not() {
 
 #[tokio::test]
 async fn discovery_names_every_revision_and_unknown_ones_are_negotiated_down() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {"one": stdio(&[])}}));
     let client = ModernClient::new(gateway.url());
 
@@ -195,7 +192,6 @@ async fn discovery_names_every_revision_and_unknown_ones_are_negotiated_down() {
 
 #[tokio::test]
 async fn the_first_call_and_the_first_list_wait_for_their_servers() {
-    stage::scratch();
     let config =
         json!({"mcp_servers": {"one": stdio(&["--start-delay-ms", "20"]), "two": stdio(&[])}});
     for _ in 0..5 {

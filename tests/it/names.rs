@@ -24,7 +24,6 @@ async fn names_and_reports(rule: &str) -> (Vec<String>, String) {
 
 #[tokio::test]
 async fn names_always_have_their_prefix_by_default() {
-    stage::scratch();
     let (names, shown) = names_and_reports("always").await;
 
     assert!(
@@ -48,7 +47,6 @@ async fn names_always_have_their_prefix_by_default() {
 
 #[tokio::test]
 async fn names_are_bare_where_they_are_unique_and_renames_are_reported() {
-    stage::scratch();
     let (names, shown) = names_and_reports("auto").await;
 
     for name in ["only_a", "echo", "bee__echo", "a__genlock_call"] {
@@ -66,7 +64,6 @@ async fn names_are_bare_where_they_are_unique_and_renames_are_reported() {
 
 #[tokio::test]
 async fn bare_names_that_clash_are_dropped_and_reported() {
-    stage::scratch();
     let (names, shown) = names_and_reports("never").await;
 
     assert_eq!(names.len(), 2, "{names:?}");

@@ -13,7 +13,6 @@ const PAGE: usize = 5_000;
 
 #[tokio::test]
 async fn a_long_list_comes_in_pages_that_are_whole_together() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {
         "a": stdio(&["--tools", "4000", "--page-size", "999"]), "b": stdio(&["--tools", "4000"]),
     }}));

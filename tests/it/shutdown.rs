@@ -309,7 +309,6 @@ async fn a_hang_up_ends_nothing() {
 
 #[tokio::test]
 async fn a_server_gets_the_base_what_it_asks_for_and_what_it_declares_and_nothing_else() {
-    stage::scratch();
     let config = json!({"mcp_servers": {
         "one": stdio_with(&[], &json!({"env": {"DECLARED": "${SOURCE}-x"}, "env_pass": ["PASSED"]})),
         "two": stdio_with(&[], &json!({"env": {"OTHER": "y"}})),

@@ -26,7 +26,6 @@ fn kinds(names: &[String]) -> (bool, bool) {
 
 #[tokio::test]
 async fn a_client_narrows_its_view_and_never_widens_it() {
-    stage::scratch();
     let (flat, meta, both) = ((true, false), (false, true), (true, true));
     let cases = [
         ("both", [both, flat, meta]),
@@ -81,7 +80,6 @@ async fn a_client_narrows_its_view_and_never_widens_it() {
 
 #[tokio::test]
 async fn a_pipe_shows_what_the_config_says() {
-    stage::scratch();
     let gateway = stage::start(&json!({
         "tool_access": {"surface": "meta", "meta_prefix": "hangar"}, "mcp_servers": {"one": stdio(&[])},
     }));
@@ -113,7 +111,6 @@ async fn a_pipe_shows_what_the_config_says() {
 
 #[tokio::test]
 async fn the_list_of_servers_says_what_each_is_and_what_is_wrong_with_it() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {
         "good": stdio_with(&["--tools-only"], &json!({"description": "does good"})),
         "lost": {"command": "/no/such/program"},
@@ -140,7 +137,6 @@ async fn the_list_of_servers_says_what_each_is_and_what_is_wrong_with_it() {
 
 #[tokio::test]
 async fn tools_are_found_by_server_and_by_words() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {
         "a": stdio(&["--schema-header"]), "b": stdio(&["--tool-name", "odd one"]),
     }}));

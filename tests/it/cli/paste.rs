@@ -73,7 +73,6 @@ fn each_client_gets_what_to_paste() {
 
 #[test]
 fn the_url_of_a_running_gateway_is_the_one_to_paste() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {}}));
 
     let shown = gateway.run(&["client-config", "claude-code"]);

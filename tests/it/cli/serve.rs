@@ -39,7 +39,6 @@ fn a_port_that_is_taken_is_named() {
 
 #[test]
 fn a_state_directory_has_one_gateway_and_the_second_names_it() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {}}));
 
     let second = gateway.run(&["serve", "--listen", "127.0.0.1:0"]);
@@ -55,7 +54,6 @@ fn a_state_directory_has_one_gateway_and_the_second_names_it() {
 
 #[test]
 fn a_state_directory_of_a_dead_gateway_is_free() {
-    stage::scratch();
     let mut gateway = stage::start(&json!({"mcp_servers": {}}));
 
     gateway.kill9();

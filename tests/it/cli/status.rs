@@ -7,7 +7,6 @@ use crate::stage::{self, failed, run, stdio};
 
 #[tokio::test]
 async fn status_is_a_table_and_for_programs_one_object() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {
         "good": stdio(&["--tools-only"]),
         "lost": {"command": "/no/such/program"},

@@ -17,7 +17,6 @@ fn bytes(pid: u32, name: &str) -> String {
 
 #[tokio::test]
 async fn a_private_value_stands_in_the_arguments_of_the_child_that_was_given_it_and_nowhere_else() {
-    stage::scratch();
     for (containment, _) in RUNGS {
         let config = json!({"mcp_servers": {"one": stage::stdio_with(
             &["--name", "${IN_ARGS_TOKEN}"],

@@ -215,7 +215,6 @@ fn a_server_in_a_group_that_stops_its_keeper_does_not_outlive_the_gateway() {
 
 #[tokio::test]
 async fn a_server_that_ends_before_it_answers_is_told_at_once_whoever_holds_its_output() {
-    stage::scratch();
     let script = "sleep 100 & exit 7";
     let gateway =
         stage::start(&json!({"mcp_servers": {"one": {"command": ["/bin/sh", "-c", script]}}}));

@@ -18,7 +18,6 @@ const MEBIBYTES: usize = if cfg!(debug_assertions) { 16 } else { 64 };
 
 #[tokio::test]
 async fn a_server_that_floods_its_stderr_serves_and_costs_no_memory() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {
         "noisy": stdio(&["--stderr-bytes", NOISE]),
     }}));
@@ -42,7 +41,6 @@ async fn a_server_that_floods_its_stderr_serves_and_costs_no_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_reads_nothing_fails_its_own_calls_at_their_deadline_and_no_others() {
-    stage::scratch();
     let gateway = stage::start(
         &json!({"execution": {"default_mcp_server_concurrency": 50}, "mcp_servers": {
             // The handshake and the list, and nothing more.
@@ -87,7 +85,6 @@ async fn a_server_that_reads_nothing_fails_its_own_calls_at_their_deadline_and_n
 
 #[tokio::test]
 async fn what_is_no_mcp_on_stdout_is_counted() {
-    stage::scratch();
     let gateway =
         stage::start(&json!({"mcp_servers": {"one": stdio(&["--garbage", "--tools-only"])}}));
     stage::wait_ready(&gateway).await;

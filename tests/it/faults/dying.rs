@@ -104,7 +104,6 @@ async fn all_calls_in_flight_of_a_dead_server_fail_at_once_and_those_of_others_g
 
 #[tokio::test]
 async fn a_server_that_is_killed_while_idle_is_started_again_without_a_call() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {"one": stdio(&["--crash-after", "1"])}}));
     let client = ModernClient::new(gateway.url());
 

@@ -9,7 +9,6 @@ use crate::stage::{self, Party, stdio, stdio_with};
 
 #[tokio::test]
 async fn garbage_between_answers_is_skipped() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {
         "old": stdio(&["--garbage", "--era", "legacy"]),
         "new": stdio(&["--garbage", "--era", "modern"]),

@@ -192,7 +192,6 @@ async fn servers_are_listed_as_a_table_and_for_programs() {
 
 #[tokio::test]
 async fn what_cannot_be_asked_is_refused_with_its_reason() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {
         "off": {"command": "x", "enabled": false},
     }}));
@@ -249,7 +248,6 @@ async fn what_cannot_be_asked_is_refused_with_its_reason() {
 
 #[tokio::test]
 async fn the_last_words_of_a_server_are_shown() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {
         "bad": {"command": ["/bin/sh", "-c", "echo first >&2; echo second >&2; exit 3"]},
     }}));
@@ -276,7 +274,6 @@ async fn the_last_words_of_a_server_are_shown() {
 
 #[tokio::test]
 async fn whoever_listens_hears_each_edge_of_a_server_once() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {"one": stdio(&[])}}));
     stage::wait_for_state(&gateway, "one", "ready").await;
     let api = ApiClient::new(gateway.url());

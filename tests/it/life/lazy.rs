@@ -230,7 +230,6 @@ async fn a_lazy_server_whose_first_connect_failed_is_registered_and_not_ready() 
 
 #[tokio::test]
 async fn a_lazy_server_that_lacks_a_variable_is_unavailable_from_the_start() {
-    stage::scratch();
     let gateway = stage::start(&json!({"mcp_servers": {
         "lacking": {"command": "x", "args": ["${NO_SUCH_VARIABLE}"], "lazy": true},
     }}));

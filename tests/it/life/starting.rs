@@ -12,7 +12,6 @@ use crate::stage::{self, stdio};
 
 #[tokio::test]
 async fn eight_processes_are_started_at_once_and_then_four_a_second() {
-    stage::scratch();
     let servers: serde_json::Map<String, Value> = (0..16)
         .map(|number| (format!("s{number}"), stdio(&[])))
         .collect();

@@ -22,7 +22,6 @@ fn restart(gateway: &mut GenlockProcess, text: &str) {
 
 #[tokio::test]
 async fn a_restart_on_the_same_file_keeps_the_generation() {
-    stage::scratch();
     let servers = guarded("a-token-of-this-test");
     let mut gateway = gateway(&servers).await;
     let mut file = config(&servers);
@@ -43,7 +42,6 @@ async fn a_restart_on_the_same_file_keeps_the_generation() {
 
 #[tokio::test]
 async fn a_restart_on_an_edited_file_commits_it() {
-    stage::scratch();
     let mut gateway = gateway(&json!({"one": stdio(&[])})).await;
 
     let edited = config(&json!({"one": stdio(&[]), "two": stdio(&[])}));
@@ -57,7 +55,6 @@ async fn a_restart_on_an_edited_file_commits_it() {
 
 #[tokio::test]
 async fn a_broken_file_at_boot_serves_the_last_good_generation_and_says_so() {
-    stage::scratch();
     let servers = guarded("a-token-of-this-test");
     let mut gateway = gateway(&servers).await;
     let mut broken = config(&servers);
@@ -98,7 +95,6 @@ async fn a_broken_file_at_boot_serves_the_last_good_generation_and_says_so() {
 
 #[tokio::test]
 async fn a_server_whose_private_value_cannot_be_had_is_parked_while_the_others_serve() {
-    stage::scratch();
     let mut gateway = gateway(&guarded("a-token-of-this-test")).await;
     let mut broken = config(&guarded("another-token-of-this-test"));
     broken["no_such_key"] = json!(7);
@@ -138,7 +134,6 @@ async fn a_server_whose_private_value_cannot_be_had_is_parked_while_the_others_s
 
 #[tokio::test]
 async fn a_value_that_comes_back_unchanged_serves_its_server_again() {
-    stage::scratch();
     let servers = guarded("a-token-of-this-test");
     let mut gateway = gateway(&servers).await;
     restart(&mut gateway, "no: [config");
@@ -160,7 +155,6 @@ async fn a_value_that_comes_back_unchanged_serves_its_server_again() {
 
 #[tokio::test]
 async fn a_strict_boot_refuses_a_broken_file() {
-    stage::scratch();
     let gateway = gateway(&json!({"one": stdio(&[])})).await;
     let scratch = gateway.into_scratch();
 
@@ -197,7 +191,6 @@ async fn a_broken_file_without_an_earlier_generation_refuses_to_boot() {
 
 #[tokio::test]
 async fn the_removal_of_every_server_at_boot_serves_the_last_good_generation() {
-    stage::scratch();
     let mut gateway = gateway(&json!({"one": stdio(&[])})).await;
 
     restart(&mut gateway, &config(&json!({})).to_string());

@@ -72,7 +72,6 @@ async fn a_call_in_flight_ends_on_the_old_instance_while_new_calls_reach_the_new
 
 #[tokio::test]
 async fn tools_never_vanish_from_the_list_while_their_server_is_replaced() {
-    stage::scratch();
     let mut servers = json!({"one": stdio(&[]), "other": stdio(&[])});
     let gateway = gateway(&servers).await;
     let client = ModernClient::new(gateway.url());
@@ -141,7 +140,6 @@ async fn a_removed_server_is_gone_at_once_while_its_call_in_flight_ends() {
 
 #[tokio::test]
 async fn clients_hear_once_of_a_commit_that_changes_their_tools_and_not_of_another() {
-    stage::scratch();
     let mut servers = json!({"one": stdio(&["--tools-only"])});
     let gateway = gateway(&servers).await;
     let legacy = LegacyClient::connect(gateway.url(), "2025-11-25").await;

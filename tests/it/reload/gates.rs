@@ -4,7 +4,7 @@ use genlock_testkit::{clients::ModernClient, harness::GenlockProcess};
 use serde_json::{Value, json};
 
 use super::{apply, config, gateway};
-use crate::stage::{self, stdio};
+use crate::stage::stdio;
 
 /// The file with this limit on the size of arguments, none where it is not a number.
 fn limited(servers: &Value, max_bytes: &Value) -> Value {
@@ -29,7 +29,6 @@ async fn outcomes(gateway: &GenlockProcess, arguments: &Value) -> [String; 2] {
 
 #[tokio::test]
 async fn the_size_of_arguments_is_checked_by_the_limit_in_force() {
-    stage::scratch();
     let servers = json!({"a": stdio(&[])});
     let gateway = gateway(&servers).await;
     let fits = json!({"text": "x".repeat(90)}); // 101 bytes as JSON

@@ -12,7 +12,6 @@ fn tokened(token: &str, flags: &[&str]) -> Value {
 
 #[tokio::test]
 async fn generations_are_listed_shown_and_compared() {
-    stage::scratch();
     let gateway = gateway(&tokened("a-token-of-this-test", &[])).await;
     apply(
         &gateway,
@@ -76,7 +75,6 @@ async fn generations_are_listed_shown_and_compared() {
 
 #[tokio::test]
 async fn a_rollback_commits_the_old_content_under_a_new_number() {
-    stage::scratch();
     let gateway = gateway(&tokened("a-token-of-this-test", &[])).await;
     let before = pids(&gateway).await;
     apply(
@@ -140,7 +138,6 @@ async fn a_rollback_commits_the_old_content_under_a_new_number() {
 
 #[tokio::test]
 async fn a_rollback_is_refused_by_name_where_a_private_value_is_another_one() {
-    stage::scratch();
     let gateway = gateway(&tokened("a-token-of-this-test", &[])).await;
     apply(
         &gateway,
@@ -174,7 +171,6 @@ async fn a_rollback_is_refused_by_name_where_a_private_value_is_another_one() {
 
 #[tokio::test]
 async fn a_generation_that_is_none_is_named_as_such_and_degrades_nothing() {
-    stage::scratch();
     let gateway = gateway(&json!({"one": stdio(&[])})).await;
     let api = ApiClient::new(gateway.url());
 

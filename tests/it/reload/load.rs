@@ -6,11 +6,10 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{apply, ask, config, gateway, head, history, owned, report};
-use crate::stage::{self, stdio, stdio_with};
+use crate::stage::{stdio, stdio_with};
 
 #[tokio::test]
 async fn of_reloads_of_one_edit_at_once_exactly_one_commits() {
-    stage::scratch();
     let mut servers = json!({"one": stdio(&[]), "two": stdio(&[])});
     let gateway = gateway(&servers).await;
     servers["two"] = stdio(&["--tools-only"]);
@@ -30,7 +29,6 @@ async fn of_reloads_of_one_edit_at_once_exactly_one_commits() {
 
 #[tokio::test]
 async fn no_call_fails_while_twenty_reloads_edit_another_server() {
-    stage::scratch();
     let mut servers = json!({"steady": stdio(&[]), "edited": stdio(&[])});
     let gateway = gateway(&servers).await;
     let (done, is_done) = watch::channel(false);

@@ -35,7 +35,6 @@ fn holds(bytes: &[u8]) -> bool {
 
 #[tokio::test]
 async fn a_rotated_value_is_a_change_and_arrives() {
-    stage::scratch();
     let gateway = gateway(&servers(OLD)).await;
     let before = pids(&gateway).await;
     assert_eq!(token(&gateway).await, OLD);
@@ -78,7 +77,6 @@ async fn a_rotated_file_behind_a_reference_is_a_change() {
 
 #[tokio::test]
 async fn a_private_value_occurs_in_no_file_no_log_and_no_answer() {
-    stage::scratch();
     let mut gateway = GenlockOptions::new(config(&servers(OLD)).to_string())
         .env("GENLOCK_LOG", "trace")
         .start();

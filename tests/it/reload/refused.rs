@@ -35,7 +35,6 @@ fn places(findings: &Value) -> Vec<(String, u64, u64, String)> {
 
 #[tokio::test]
 async fn an_invalid_file_is_refused_with_its_findings_until_a_good_one_comes() {
-    stage::scratch();
     let servers = json!({"one": stdio(&[])});
     let gateway = gateway(&servers).await;
     let before = pids(&gateway).await;
@@ -94,7 +93,6 @@ async fn an_invalid_file_is_refused_with_its_findings_until_a_good_one_comes() {
 
 #[tokio::test]
 async fn a_file_that_is_gone_is_named() {
-    stage::scratch();
     let servers = json!({"one": stdio(&[])});
     let gateway = gateway(&servers).await;
     let file = gateway.config_path();
@@ -119,7 +117,6 @@ async fn a_file_that_is_gone_is_named() {
 
 #[tokio::test]
 async fn an_edit_that_anybody_could_have_made_is_refused() {
-    stage::scratch();
     let gateway = gateway(&json!({"one": stdio(&[])})).await;
     let file = gateway.config_path();
     let two = json!({"one": stdio(&[]), "two": stdio(&[])});
@@ -137,7 +134,6 @@ async fn an_edit_that_anybody_could_have_made_is_refused() {
 
 #[tokio::test]
 async fn the_event_of_a_refusal_is_named_as_is_that_of_a_commit() {
-    stage::scratch();
     let gateway = gateway(&json!({"one": stdio(&[])})).await;
     let api = ApiClient::new(gateway.url());
     let events = api.open(Method::GET, "/api/events", &[], "").await.unwrap();
@@ -168,7 +164,6 @@ async fn the_event_of_a_refusal_is_named_as_is_that_of_a_commit() {
 
 #[tokio::test]
 async fn the_removal_of_every_server_has_to_be_confirmed() {
-    stage::scratch();
     let gateway = gateway(&json!({"one": stdio(&[])})).await;
     gateway.write_config(&config(&json!({})).to_string());
 
@@ -199,7 +194,6 @@ async fn the_removal_of_every_server_has_to_be_confirmed() {
 
 #[tokio::test]
 async fn a_caller_that_has_seen_another_head_is_refused_and_that_is_no_degradation() {
-    stage::scratch();
     let mut servers = json!({"one": stdio(&[])});
     let gateway = gateway(&servers).await;
     servers["two"] = stdio(&[]);
@@ -236,7 +230,6 @@ async fn a_caller_that_has_seen_another_head_is_refused_and_that_is_no_degradati
 
 #[tokio::test]
 async fn a_dry_run_reports_the_change_and_commits_nothing() {
-    stage::scratch();
     let mut servers = json!({"one": stdio(&[]), "two": stdio(&[])});
     let gateway = gateway(&servers).await;
     let before = pids(&gateway).await;
@@ -268,7 +261,6 @@ async fn a_dry_run_reports_the_change_and_commits_nothing() {
 
 #[tokio::test]
 async fn a_body_that_is_none_is_refused() {
-    stage::scratch();
     let gateway = gateway(&json!({})).await;
     for body in ["[", "7", r#"{"dryrun":true}"#, r#"{"wait_s":-1}"#] {
         let api = ApiClient::new(gateway.url());

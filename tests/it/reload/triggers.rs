@@ -28,7 +28,6 @@ async fn is_unchanged(gateway: &GenlockProcess) -> bool {
 
 #[tokio::test]
 async fn a_signal_applies_an_edit() {
-    stage::scratch();
     let mut gateway = gateway(&json!({"one": stdio(&[])})).await;
     gateway.write_config(&config(&json!({"one": stdio(&[]), "two": stdio(&[])})).to_string());
 
@@ -43,7 +42,6 @@ async fn a_signal_applies_an_edit() {
 
 #[tokio::test]
 async fn many_signals_in_a_row_make_one_generation() {
-    stage::scratch();
     let mut gateway = gateway(&json!({"one": stdio(&[])})).await;
     let api = ApiClient::new(gateway.url());
     let events = api.open(Method::GET, "/api/events", &[], "").await.unwrap();
@@ -66,7 +64,6 @@ async fn many_signals_in_a_row_make_one_generation() {
 
 #[tokio::test]
 async fn a_signal_with_a_file_that_is_refused_degrades() {
-    stage::scratch();
     let mut gateway = gateway(&json!({"one": stdio(&[])})).await;
     let nothing = config(&json!({})).to_string();
     for (text, code) in [
@@ -86,7 +83,6 @@ async fn a_signal_with_a_file_that_is_refused_degrades() {
 
 #[tokio::test]
 async fn the_watch_applies_saves_in_place_and_by_rename_and_no_save_of_the_same_bytes() {
-    stage::scratch();
     let gateway = GenlockOptions::new(watched("first")).start();
     let api = ApiClient::new(gateway.url());
     let events = api.open(Method::GET, "/api/events", &[], "").await.unwrap();
@@ -124,7 +120,6 @@ async fn the_watch_applies_saves_in_place_and_by_rename_and_no_save_of_the_same_
 
 #[tokio::test]
 async fn the_watch_sees_that_the_file_is_gone_and_that_it_is_back() {
-    stage::scratch();
     let gateway = GenlockOptions::new(watched("first")).start();
     let degraded = async |wanted: bool| {
         let what = format!("degraded: {wanted}");
@@ -187,7 +182,6 @@ async fn the_watch_applies_a_swapped_symlink() {
 
 #[tokio::test]
 async fn the_reload_tool_says_what_took_effect_and_what_did_not() {
-    stage::scratch();
     let gateway = gateway(&json!({"one": stdio(&[])})).await;
     let client = ModernClient::new(gateway.url());
     let broken = json!({"command": "/no/such/program"});

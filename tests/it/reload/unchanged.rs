@@ -8,7 +8,6 @@ use crate::stage::{self, stdio, stdio_with};
 
 #[tokio::test]
 async fn a_file_that_means_the_same_makes_no_generation_and_touches_no_server() {
-    stage::scratch();
     let servers = json!({"one": stdio(&["--tools-only"]), "two": stdio_with(&[], &json!({"env": {"A": "a", "B": "b"}}))});
     let gateway = gateway(&servers).await;
     let before = (head(&gateway).await, pids(&gateway).await);
@@ -41,7 +40,6 @@ async fn a_file_that_means_the_same_makes_no_generation_and_touches_no_server() 
 
 #[tokio::test]
 async fn an_edit_touches_exactly_the_edited_server() {
-    stage::scratch();
     let mut servers = json!({"a": stdio(&[]), "b": stdio(&[]), "c": stdio(&[])});
     let gateway = gateway(&servers).await;
     let before = pids(&gateway).await;
@@ -61,7 +59,6 @@ async fn an_edit_touches_exactly_the_edited_server() {
 
 #[tokio::test]
 async fn servers_come_and_go_and_one_that_does_not_start_is_named() {
-    stage::scratch();
     let mut servers = json!({"a": stdio(&[]), "b": stdio(&[])});
     let gateway = gateway(&servers).await;
     let before = pids(&gateway).await;
@@ -94,7 +91,6 @@ async fn servers_come_and_go_and_one_that_does_not_start_is_named() {
 
 #[tokio::test]
 async fn a_section_that_needs_a_restart_is_named_until_then() {
-    stage::scratch();
     let servers = json!({"a": stdio(&[])});
     let mut gateway = gateway(&servers).await;
     let mut file = config(&servers);
@@ -120,7 +116,6 @@ async fn a_section_that_needs_a_restart_is_named_until_then() {
 
 #[tokio::test]
 async fn a_report_waits_for_what_it_started_as_long_as_it_is_asked_to() {
-    stage::scratch();
     let mut servers = json!({"one": stdio(&[])});
     let gateway = gateway(&servers).await;
     let slow = |version: &str| {
@@ -146,7 +141,6 @@ async fn a_report_waits_for_what_it_started_as_long_as_it_is_asked_to() {
 
 #[tokio::test]
 async fn a_server_is_switched_off_and_on_while_the_others_go_on() {
-    stage::scratch();
     let mut servers = json!({"one": stdio(&[]), "two": stdio(&[])});
     let gateway = gateway(&servers).await;
     let before = pids(&gateway).await;

@@ -17,7 +17,6 @@ use crate::stage::{self, DEADLINE, Party, stdio};
 
 /// A gateway with these servers and further sections, all servers ready.
 async fn gateway(servers: &Value, more: &Value) -> GenlockProcess {
-    stage::scratch();
     let gateway = stage::start(&config(servers, more));
     stage::wait_ready(&gateway).await;
     gateway

@@ -95,7 +95,6 @@ async fn raw_uris_come_back_raw() {
 #[tokio::test]
 async fn a_server_that_is_gone_is_no_missing_resource() {
     let broken = json!({"broken": {"command": "/nonexistent/server"}});
-    stage::scratch();
     let gateway = stage::start(&config(&broken, &json!({})));
     let client = Party::Modern(genlock_testkit::clients::ModernClient::new(gateway.url()));
     stage::wait_for_state(&gateway, "broken", "parked").await;

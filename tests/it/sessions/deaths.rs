@@ -176,7 +176,6 @@ async fn a_killed_gateway_leaves_no_worker_and_no_server_and_loses_no_turn() {
 
 #[tokio::test]
 async fn a_directory_that_is_gone_fails_the_turn_by_name_until_it_is_back() {
-    stage::scratch();
     let mut config = config(&json!({"a": stdio(&[])}));
     // So that each turn starts a worker.
     config["worker"] = json!({"idle_ttl_s": 0});

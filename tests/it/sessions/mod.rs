@@ -31,7 +31,6 @@ fn config(servers: &Value) -> Value {
 
 /// A gateway with these servers, all of them ready.
 async fn gateway(servers: &Value) -> GenlockProcess {
-    stage::scratch();
     let gateway = stage::start(&config(servers));
     wait_ready(&gateway).await;
     gateway
@@ -120,7 +119,6 @@ impl Desk {
         }
     }
 
-    /// Asks what has to have a result.
     /// What the connection was told without having asked for it.
     fn told(&self) -> Vec<Value> {
         let messages = self.control.transcript().messages();
@@ -132,6 +130,7 @@ impl Desk {
             .collect()
     }
 
+    /// Asks what has to have a result.
     async fn ask(&self, method: &str, params: &Value) -> Value {
         self.control
             .request(method, &params.to_string())

@@ -4,14 +4,13 @@ use genlock_testkit::harness::GenlockProcess;
 use serde_json::{Value, json};
 
 use super::{Desk, config, echo, pin, texts};
-use crate::stage::{scratch, start, stdio, stdio_with};
+use crate::stage::{start, stdio, stdio_with};
 
 fn three() -> Value {
     json!({"a": stdio(&[]), "b": stdio(&[]), "off": stdio_with(&[], &json!({"enabled": false}))})
 }
 
 fn gateway() -> GenlockProcess {
-    scratch();
     start(&config(&three()))
 }
 
@@ -133,7 +132,6 @@ async fn a_platforms_list_stays_an_allowlist_when_its_only_server_is_gone() {
     with["platform_toolsets"] = json!({"cli": ["terminal", "a"]});
     let mut without = config(&json!({"b": stdio(&[])}));
     without["platform_toolsets"] = with["platform_toolsets"].clone();
-    scratch();
     let mut gateway = start(&with);
     let desk = Desk::of(&gateway).await;
     let before = desk.create(&gateway, "before", &json!({})).await;

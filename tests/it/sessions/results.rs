@@ -1,13 +1,10 @@
 //! What the receipt of a turn says of its calls.
 
-use genlock_testkit::{
-    clients::ModernClient,
-    harness::{Control, eventually},
-};
+use genlock_testkit::{clients::ModernClient, harness::Control};
 use serde_json::json;
 
 use super::{COMPLETED, Desk, call, config, echo, gateway, held_by, hold, state, texts};
-use crate::stage::{self, DEADLINE, stdio, wait_for_state};
+use crate::stage::{self, stdio, wait_for_state};
 
 #[tokio::test]
 async fn results_stand_in_the_order_of_the_calls_and_a_call_outside_harms_no_other() {
@@ -79,7 +76,6 @@ async fn a_dead_server_fails_its_own_calls_alone() {
     let servers = json!({
         "good": stdio(&[]), "lost": {"command": "/no/such/program"}, "mortal": stdio(&[]),
     });
-    stage::scratch();
     let gateway = stage::start(&config(&servers));
     wait_for_state(&gateway, "lost", "parked").await;
     let desk = Desk::of(&gateway).await;
@@ -104,7 +100,6 @@ async fn a_dead_server_fails_its_own_calls_alone() {
 async fn a_result_that_is_too_large_is_replaced_by_an_error_in_the_stored_turn() {
     let mut config = config(&json!({"a": stdio(&[])}));
     config["execution"] = json!({"turn_result_bytes": 2048});
-    stage::scratch();
     let gateway = stage::start(&config);
     stage::wait_ready(&gateway).await;
     let desk = Desk::of(&gateway).await;
@@ -173,9 +168,7 @@ async fn a_call_that_was_not_begun_says_so_in_an_interrupted_turn() {
     let turn = desk
         .submit(&session, &[echo("a"), hold("a", "k"), echo("a")])
         .await;
-    eventually(DEADLINE, "the second call runs", || {
-        control.path().join("held.k").exists().then_some(())
-    });
+    control.wait_held("k").await;
 
     desk.ask("turn.interrupt", &json!({ "turn_id": turn }))
         .await;

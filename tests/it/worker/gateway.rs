@@ -205,8 +205,7 @@ async fn a_worker_that_is_killed_leaves_its_turn_unknown_and_nothing_running() {
     .await;
     let mut running = worker.run(turn("e-1", &call("hold", &json!({"key": "k"}))));
     assert!(matches!(running.next().await, Some(TurnEvent::Adopted)));
-    let held = control.path().join("held.k");
-    eventually_async(DEADLINE, "the call", async || held.exists().then_some(())).await;
+    control.wait_held("k").await;
     assert!(is_locked(&lock) && is_locked(&scratch.join("lock.grandchild")));
 
     let pid = i32::try_from(worker.pid().get()).unwrap();

@@ -90,24 +90,6 @@ impl LegacyClient {
         client
     }
 
-    /// Only the first request of the handshake, for servers that are to refuse it.
-    ///
-    /// # Errors
-    /// Where no answer comes.
-    pub async fn try_initialize(
-        url: &str,
-        version: &str,
-        headers: &[(&str, &str)],
-    ) -> Result<Answer, ClientError> {
-        let headers: Vec<_> = headers
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
-        initialize(url, version, "{}", &headers)
-            .await
-            .map(|(_, answer)| answer)
-    }
-
     /// The negotiated version.
     #[must_use]
     pub fn version(&self) -> &str {

@@ -53,12 +53,6 @@ impl FakeServer {
         &self.url
     }
 
-    /// Its endpoint of the transport of 2024-11-05, a GET stream and a route for messages.
-    #[must_use]
-    pub fn sse_url(&self) -> String {
-        format!("{}/sse", self.url.trim_end_matches("/mcp"))
-    }
-
     /// Its process.
     #[must_use]
     pub fn process(&mut self) -> &mut Process {
