@@ -106,6 +106,43 @@ fn an_empty_mapping_means_every_default() {
     );
 }
 
+#[test]
+fn a_server_of_which_only_the_command_is_said_has_every_default() {
+    let defaults = ServerDefinition {
+        name: name("a"),
+        enabled: true,
+        prefix: "a".to_owned(),
+        transport: TransportDefinition::Stdio(StdioDefinition::new(Text::plain("x"))),
+        connect_timeout: Duration::from_secs(60),
+        timeout: Duration::from_secs(300),
+        protocol: ProtocolChoice::Auto,
+        max_concurrency: None,
+        max_response_bytes: None,
+        description: None,
+        env_files: Vec::new(),
+        auth: None,
+        tls: None,
+        lazy: false,
+        idle_ttl: Duration::ZERO,
+        keepalive_interval: Duration::from_secs(180),
+        scope: Scope::Shared,
+        containment: Containment::Auto,
+        tools: ToolRules {
+            allow: None,
+            deny: Vec::new(),
+        },
+        tool_definitions: Vec::new(),
+        tenant_tools: BTreeMap::new(),
+        mask: true,
+        trust: false,
+        unavailable: None,
+    };
+
+    let read = config("mcp_servers: { a: { command: x } }").servers;
+
+    assert_eq!(read, BTreeMap::from([(name("a"), defaults)]));
+}
+
 /// Every key of the top level, with a value that is not its default.
 pub(crate) const EVERY_SECTION: &str = "
 profile: work

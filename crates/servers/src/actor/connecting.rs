@@ -109,11 +109,7 @@ impl Actor {
             let stop = self.setting.stop.clone();
             // Calls in flight and the close sequence of a process take long; a new connection may start meanwhile.
             let ending = async move {
-                tokio::select! {
-                    () = stop.cancelled() => {}
-                    () = sleep(DRAIN) => {}
-                    () = connection.client.drained() => {}
-                }
+                drain(connection.client.drained(), stop.cancelled()).await;
                 connection.client.end().await;
                 if let Some(child) = child {
                     child.end().await;
@@ -126,5 +122,34 @@ impl Actor {
             }
             self.publish();
         }
+    }
+}
+
+/// Lets the calls in flight on a connection that was replaced go on until they have ended, or all servers are stopped.
+async fn drain(ended: impl Future<Output = ()>, stopped: impl Future<Output = ()>) {
+    tokio::select! {
+        () = stopped => {}
+        () = sleep(DRAIN) => {}
+        () = ended => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::{pending, ready},
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_was_replaced_has_300_s_for_its_calls() {
+        let began = Instant::now();
+        drain(ready(()), pending()).await;
+        drain(pending(), ready(())).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        drain(pending(), pending()).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(300));
     }
 }

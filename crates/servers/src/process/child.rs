@@ -12,20 +12,20 @@ use rustix::process::{
 use tokio::{
     io::{Interest, unix::AsyncFd},
     process::{ChildStderr, ChildStdin, ChildStdout},
-    time::{Instant, sleep, timeout},
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{kept::Line, leaders::Leader, spawner::Spawner, start::Rung};
+use super::{
+    closing::{end_by_itself, ends_within},
+    kept::Line,
+    leaders::Leader,
+    spawner::Spawner,
+    start::Rung,
+};
 
-/// How long a server may take to end itself after its input was closed.
-const EOF_GRACE: Duration = Duration::from_secs(2);
-/// How long it may take after SIGTERM.
-const TERM_GRACE: Duration = Duration::from_secs(3);
 /// How long a keeper may take to end what its server has started.
 const KEEPER_GRACE: Duration = Duration::from_millis(900);
-/// How often it is looked at meanwhile.
-const POLL: Duration = Duration::from_millis(10);
 
 /// A server's process and everything it starts. Dropped, all of it is killed at once.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Child {
         match &self.watch {
             // An error can only mean that the watch itself is gone, which says nothing of the process.
             Some(watch) if watch.readable().await.is_ok() => {}
-            _ => while !self.leader_ends_within(Duration::from_secs(1)).await {},
+            _ => while !ends_within(Duration::from_secs(1), || self.leader_has_ended()).await {},
         }
     }
 
@@ -143,10 +143,7 @@ impl Child {
     ///
     /// The caller closes the input before. Returns how the server ended.
     pub(crate) async fn end(mut self) -> Option<ExitStatus> {
-        if !self.leader_ends_within(EOF_GRACE).await {
-            self.terminate();
-            self.leader_ends_within(TERM_GRACE).await;
-        }
+        end_by_itself(|| self.leader_has_ended(), || self.terminate()).await;
         // Not yet reaped, so the group's number cannot belong to anybody else.
         self.kill();
         if timeout(KEEPER_GRACE, self.process.wait()).await.is_err() {
@@ -164,20 +161,7 @@ impl Child {
         }
     }
 
-    /// Waits for the leader without reaping it, which would free its number.
-    async fn leader_ends_within(&self, grace: Duration) -> bool {
-        let until = Instant::now() + grace;
-        loop {
-            if self.leader_has_ended() {
-                return true;
-            }
-            if Instant::now() >= until {
-                return false;
-            }
-            sleep(POLL).await;
-        }
-    }
-
+    /// Looks without reaping it, which would free its number.
     fn leader_has_ended(&self) -> bool {
         let Some(leader) = self.leader else {
             return true;

@@ -8,6 +8,7 @@ compile_error!(
 );
 
 mod child;
+mod closing;
 mod direct;
 mod environment;
 mod keeper;

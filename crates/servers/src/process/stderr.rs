@@ -80,6 +80,8 @@ impl std::fmt::Debug for LogRing {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
 
     #[tokio::test]
@@ -97,32 +99,44 @@ mod tests {
             .await;
 
         let lines = ring.lines();
-        assert_eq!((lines.len(), lines[0].as_str()), (LINES, "line 101"));
-        assert_eq!(lines[LINES - 1], "auth [private] failed, short stays");
+        assert_eq!((lines.len(), lines[0].as_str()), (200, "line 101"));
+        assert_eq!(lines[199], "auth [private] failed, short stays");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pipe_that_something_else_holds_open_is_let_go_when_the_server_is_gone() {
         let (mut writer, reader) = tokio::io::duplex(64);
         let (ring, gone) = (LogRing::new([]), CancellationToken::new());
-        tokio::io::AsyncWriteExt::write_all(
-            &mut writer,
-            b"last words
-",
-        )
-        .await
-        .unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut writer, b"last words\n")
+            .await
+            .unwrap();
         gone.cancel();
+        let began = Instant::now();
 
         ring.clone().drain(reader, gone).await;
 
         assert_eq!(ring.lines(), ["last words"]);
+        assert_eq!(began.elapsed(), Duration::from_millis(200));
+    }
+
+    #[tokio::test]
+    async fn a_line_of_4_kib_is_kept_whole_and_a_longer_one_is_cut() {
+        let ring = LogRing::new(["sekret-token".to_owned()]);
+        let start = "x".repeat(4 * 1024 - 10);
+        // The beginning of a private value is shown only where the line ends with it.
+        let text = format!("{start}sekret-tok\n{start}sekret-toke\n");
+
+        ring.clone()
+            .drain(text.as_bytes(), CancellationToken::new())
+            .await;
+
+        assert_eq!(ring.lines(), [format!("{start}sekret-tok"), start]);
     }
 
     #[tokio::test]
     async fn an_endless_line_is_cut_and_tells_no_beginning_of_a_private_value() {
         let ring = LogRing::new(["sekret-token".to_owned()]);
-        let mut text = "x".repeat(LONGEST - 10).into_bytes();
+        let mut text = "x".repeat(4 * 1024 - 10).into_bytes();
         text.extend(b"sekret-token");
         text.extend(b"y".repeat(1_000_000));
         // No text, and no end of the line.
@@ -134,7 +148,7 @@ mod tests {
 
         let lines = ring.lines();
         assert_eq!(lines.len(), 2);
-        assert!(lines[0].len() <= LONGEST, "{}", lines[0].len());
+        assert!(lines[0].len() <= 4 * 1024, "{}", lines[0].len());
         assert_eq!(lines[0].trim_start_matches('x'), "");
         assert_eq!(lines[1], "\u{fffd}\u{fffd} \0 sekret-tok\u{fffd}en");
     }

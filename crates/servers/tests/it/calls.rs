@@ -1,5 +1,6 @@
 //! How long calls wait, and what becomes of them when their server ends.
 
+use futures_util::future::join_all;
 use genlock_mcp::client::CallError;
 use genlock_servers::ServerError;
 
@@ -84,4 +85,42 @@ async fn a_call_that_comes_as_its_connection_ends_is_made_on_another_and_counts_
         assert_eq!(connects.len(), 3, "{turns}");
         assert!(connects[2] - connects[1] >= 22.0, "{turns}: {connects:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_has_300_s_where_nothing_else_is_said() {
+    let stage = Stage::new(Peer::new([Manner::Serves]), |_| {});
+    stage.until_state("ready").await;
+    let error = call(stage.server(), "hold").await.unwrap_err();
+    assert_eq!((stage.now(), error.code()), (300.0, "deadline_exceeded"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_calls_of_one_server_and_fifty_of_all_run_at_once_where_nothing_else_is_said() {
+    let one = Stage::new(Peer::new([Manner::Serves]), |_| {});
+    let wide = Stage::new(Peer::new([Manner::Serves]), |one| {
+        one.max_concurrency = Some(1000);
+    });
+    for (stage, at_once) in [(&one, 10), (&wide, 50)] {
+        stage.until_state("ready").await;
+        tokio::select! {
+            _ = join_all((0..100).map(|_| call(stage.server(), "hold"))) => {}
+            () = tokio::time::sleep(S(1)) => {}
+        }
+        assert_eq!(stage.peer.holds(), at_once);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_may_be_64_kib_longer_than_the_largest_answer() {
+    let stage = Stage::new(Peer::new([Manner::Serves]), |one| {
+        one.max_response_bytes = Some(1000);
+    });
+    let longest = 1000 + 64 * 1024;
+
+    let fits = call(stage.server(), &format!("line of {longest}")).await;
+    let longer = call(stage.server(), &format!("line of {}", longest + 1)).await;
+
+    assert_eq!(fits.unwrap(), format!("line of {longest}"));
+    assert_eq!(longer.unwrap_err().code(), "response_too_large");
 }

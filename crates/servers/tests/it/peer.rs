@@ -55,6 +55,8 @@ struct Shared {
     /// Lets calls of `hold` go on.
     release: Notify,
     held: Notify,
+    /// How many calls of `hold` are under way.
+    holds: AtomicUsize,
 }
 
 impl Peer {
@@ -129,6 +131,11 @@ impl Peer {
         self.shared.held.notified().await;
     }
 
+    /// How many calls of `hold` are under way.
+    pub(crate) fn holds(&self) -> usize {
+        self.shared.holds.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn release(&self) {
         self.shared.release.notify_waiters();
     }
@@ -165,7 +172,7 @@ async fn serve(stream: DuplexStream, manner: Manner, shared: &Arc<Shared>) {
                     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no"}})
                 }
             };
-            let bytes = format!("{line}\n").into_bytes();
+            let bytes = format!("{}\n", as_long_as(&name, line.to_string())).into_bytes();
             let _ = writer.lock().await.write_all(&bytes).await;
         };
         if message["params"]["name"] == "hold" {
@@ -177,6 +184,16 @@ async fn serve(stream: DuplexStream, manner: Manner, shared: &Arc<Shared>) {
             return;
         }
     }
+}
+
+/// Makes a line longer where the name of the tool says how long it must be: `line of 1000`.
+fn as_long_as(name: &str, mut line: String) -> String {
+    let length = name.strip_prefix("line of ");
+    if let Some(length) = length.and_then(|length| length.parse::<usize>().ok()) {
+        let more = " ".repeat(length - line.len());
+        line.insert_str(line.len() - 1, &more);
+    }
+    line
 }
 
 async fn answer(manner: Manner, method: &str, name: &str, shared: &Shared) -> Result<Value, i64> {
@@ -202,8 +219,10 @@ async fn answer(manner: Manner, method: &str, name: &str, shared: &Shared) -> Re
         "tools/call" => {
             if name == "hold" {
                 let released = shared.release.notified();
+                shared.holds.fetch_add(1, Ordering::SeqCst);
                 shared.held.notify_one();
                 released.await;
+                shared.holds.fetch_sub(1, Ordering::SeqCst);
             }
             Ok(json!({"said": name, "content": []}))
         }
