@@ -3,6 +3,7 @@
 //! It runs on one thread with a runtime of its own, so that what it costs is the same on every path.
 
 pub(crate) mod answer;
+pub(crate) mod control;
 pub(crate) mod copy;
 pub(crate) mod fleet;
 pub(crate) mod http;

@@ -4,6 +4,7 @@ pub(crate) mod cores;
 pub(crate) mod gateway;
 pub(crate) mod procfs;
 pub(crate) mod server;
+pub(crate) mod stage;
 
 use std::io;
 

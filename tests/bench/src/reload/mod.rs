@@ -4,11 +4,9 @@
 
 mod canary;
 mod large;
-mod rows;
 mod saves;
 mod secrets;
 mod sessions;
-mod stage;
 mod under_load;
 
 use std::io::{self, Write as _};
@@ -16,9 +14,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use self::rows::Row;
 use crate::cli::{Part, ReloadArgs};
-use crate::process::procfs;
+use crate::process::{procfs, stage};
+use crate::report::rows::{self, Row};
 
 /// Takes the figures and prints them. Returns whether every target was reached.
 ///

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::rows::{Row, Target};
 use super::stage::{Setting, Stage, replace};
+use crate::load::control::Control;
 use crate::load::http::Connection;
 use crate::load::template::{Call, Template};
 use crate::stats;
@@ -23,46 +21,6 @@ const SESSIONS: usize = 1_000;
 const CONNECTIONS: usize = 16;
 /// How many turns and calls are made before any is counted, and how many then.
 const TURNS: (u64, u64) = (20, 200);
-
-/// A connection to the control socket.
-struct Control {
-    lines: Lines<BufReader<OwnedReadHalf>>,
-    writer: OwnedWriteHalf,
-    next_id: u64,
-}
-
-// === impl Control ===
-
-impl Control {
-    async fn open(stage: &Stage) -> anyhow::Result<Self> {
-        let socket = stage.directory.path().join("state/control.sock");
-        let (reader, writer) = UnixStream::connect(&socket).await?.into_split();
-        Ok(Self {
-            lines: BufReader::new(reader).lines(),
-            writer,
-            next_id: 1,
-        })
-    }
-
-    async fn ask(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
-        let id = self.next_id;
-        self.next_id += 1;
-        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.writer
-            .write_all(format!("{request}\n").as_bytes())
-            .await?;
-        let line = self
-            .lines
-            .next_line()
-            .await?
-            .context("the connection ended")?;
-        let mut answer: Value = serde_json::from_str(&line)?;
-        ensure!(answer["id"] == id, "{method}: {answer}");
-        let result = answer["result"].take();
-        ensure!(!result.is_null(), "{method}: {answer}");
-        Ok(result)
-    }
-}
 
 fn config(url: &str, limit: u64) -> String {
     let config = json!({
@@ -97,7 +55,7 @@ async fn create(control: &mut Control, stage: &Stage, request: &str) -> anyhow::
 /// F9: every session moves to a head that means something else.
 pub(super) async fn transitions(binary: &Path, rounds: u64) -> anyhow::Result<Vec<Row>> {
     let (mut stage, url) = start(binary).await?;
-    let mut first = Control::open(&stage).await?;
+    let mut first = Control::open(&stage.control_socket()).await?;
     let mut sessions = Vec::new();
     for number in 0..SESSIONS {
         sessions.push(create(&mut first, &stage, &number.to_string()).await?);
@@ -110,7 +68,10 @@ pub(super) async fn transitions(binary: &Path, rounds: u64) -> anyhow::Result<Ve
         let began = Instant::now();
         let mut movers = JoinSet::new();
         for mover in 0..CONNECTIONS {
-            let (mut control, sessions) = (Control::open(&stage).await?, Arc::clone(&sessions));
+            let (mut control, sessions) = (
+                Control::open(&stage.control_socket()).await?,
+                Arc::clone(&sessions),
+            );
             movers.spawn(async move {
                 for session in sessions.iter().skip(mover).step_by(CONNECTIONS) {
                     let moved = control
@@ -138,7 +99,7 @@ pub(super) async fn transitions(binary: &Path, rounds: u64) -> anyhow::Result<Ve
 /// F10: a turn of one echo on a warm worker, beside the same call at the front door.
 pub(super) async fn turns(binary: &Path, rounds: u64) -> anyhow::Result<Vec<Row>> {
     let (stage, _) = start(binary).await?;
-    let mut control = Control::open(&stage).await?;
+    let mut control = Control::open(&stage.control_socket()).await?;
     let session = create(&mut control, &stage, "turns").await?;
     let mut drivers = JoinSet::new();
     let mut connection = Connection::open(stage.address(), &mut drivers).await?;

@@ -1,6 +1,7 @@
 //! The figures, as they were taken, and what can be said of them.
 
 pub(crate) mod json;
+pub(crate) mod rows;
 pub(crate) mod series;
 pub(crate) mod table;
 pub(crate) mod targets;

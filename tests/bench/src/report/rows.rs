@@ -1,4 +1,4 @@
-//! The figures of reload beside their targets.
+//! Figures beside their targets, one in a line.
 
 use std::io::{self, Write};
 

@@ -106,6 +106,11 @@ impl Stage {
         self.directory.path().join(FILE)
     }
 
+    /// Returns the gateway's control socket.
+    pub(crate) fn control_socket(&self) -> PathBuf {
+        self.directory.path().join("state/control.sock")
+    }
+
     /// Returns where the gateway listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.gateway.address()
