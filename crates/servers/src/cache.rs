@@ -4,9 +4,9 @@
 //! cache is advice: an entry that cannot be read is no entry, and is written again after the next listing.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, DirBuilder, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     sync::Arc,
 };
 
@@ -84,7 +84,11 @@ impl SchemaCache {
     }
 
     fn write_entry(&self, key: &str, mut entry: RawObject) -> io::Result<()> {
-        fs::create_dir_all(&self.dir)?;
+        // With it a state directory may come to be, which no gateway takes that others can read.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)?;
         entry.set("version", RawJson::encode(&1));
         let fresh = self.dir.join(format!(".{key}.{}.new", std::process::id()));
         let written = write_private(&fresh, entry.to_raw().as_bytes())
@@ -133,7 +137,7 @@ mod tests {
 
     fn cache() -> (tempfile::TempDir, SchemaCache) {
         let dir = tempfile::tempdir().unwrap();
-        let path = Utf8PathBuf::from_path_buf(dir.path().join("schema-cache")).unwrap();
+        let path = Utf8PathBuf::from_path_buf(dir.path().join("state/schema-cache")).unwrap();
         (dir, SchemaCache::new(path))
     }
 
@@ -148,9 +152,11 @@ mod tests {
         cache.store("k", &tools).unwrap();
 
         assert_eq!(cache.load("k"), Some(tools));
+        let mode = |path: &Utf8Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let state = cache.dir.parent().unwrap();
         assert_eq!(
-            fs::metadata(cache.path("k")).unwrap().permissions().mode() & 0o777,
-            0o600
+            [state, &cache.dir, &cache.path("k")].map(mode),
+            [0o700, 0o700, 0o600]
         );
         assert_eq!(fs::read_dir(&cache.dir).unwrap().count(), 1);
     }
