@@ -28,7 +28,7 @@ doc:
 ci:
     .ci/run
 
-# Measures a call (direct, through a bare proxy, through genlock), or a reload. `just bench call --help` lists what can be set.
+# Measures `call` (direct, through a bare proxy, through genlock), `reload` or `lifecycle`. `just bench call --help` lists what can be set.
 bench WHAT="call" *ARGS="":
     cargo build --release -p genlock -p genlock-worker -p genlock-bench
     target/release/genlock-bench {{WHAT}} --genlock target/release/genlock {{ARGS}}

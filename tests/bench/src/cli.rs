@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tokio::runtime;
 
 use crate::process::cores::Layout;
-use crate::{campaign, floor, process, reload, report, upstream};
+use crate::{campaign, floor, lifecycle, process, reload, report, upstream};
 
 /// Exit code under `--check` where a target is missed or could not be measured.
 const EXIT_MISSED: u8 = 1;
@@ -32,10 +32,14 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Reloads: how long they take, what they touch, what callers see of them, and that no private value comes out
     Reload(ReloadArgs),
+    /// The life of servers: one that hangs, garbage, many tenants, idle memory, and a start beside slow servers
+    Lifecycle(LifecycleArgs),
     /// A bare echo MCP server over HTTP
     UpstreamHttp(UpstreamArgs),
     /// A bare echo MCP server over stdin and stdout
     UpstreamStdio(UpstreamArgs),
+    /// The same with habits that no server should have
+    UpstreamOdd(OddArgs),
     /// A bare pass-through proxy: the least that a hop on this stack costs
     Floor(FloorArgs),
 }
@@ -162,6 +166,101 @@ impl Part {
     ];
 }
 
+/// The arguments of `lifecycle`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LifecycleArgs {
+    /// The gateway's binary
+    #[arg(long, value_name = "PATH")]
+    pub(crate) genlock: PathBuf,
+    /// Servers of which one hangs
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(2..))]
+    pub(crate) servers: u64,
+    /// Calls of tenants
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) calls: u64,
+    /// Tenants that call
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(2..))]
+    pub(crate) tenants: u64,
+    /// Idle sessions of each kind
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=4000))]
+    pub(crate) sessions: u64,
+    /// How often each other thing is tried
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rounds: u64,
+    /// How long clients call in one round beside a server that hangs, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) span_ms: u64,
+    /// What is looked at
+    #[arg(
+        long,
+        value_enum,
+        value_name = "PART,PART",
+        default_value = "hung,garbage,tenants,memory,start",
+        value_delimiter = ','
+    )]
+    pub(crate) parts: Vec<LifePart>,
+    /// Prints all figures as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Exits with 1 if any target is missed, and not only where something happened that must not
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// The parts of `lifecycle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LifePart {
+    /// One server of many that hangs
+    Hung,
+    /// Servers that write garbage and endless lines
+    Garbage,
+    /// Callers of many tenants
+    Tenants,
+    /// What an idle gateway and an idle session hold
+    Memory,
+    /// How soon a gateway is ready whose servers are not
+    Start,
+}
+
+// === impl LifePart ===
+
+impl LifePart {
+    /// All parts, in their order.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Hung,
+        Self::Garbage,
+        Self::Tenants,
+        Self::Memory,
+        Self::Start,
+    ];
+}
+
+/// The arguments of the upstream with habits.
+#[derive(Debug, Args)]
+pub(crate) struct OddArgs {
+    /// How many tools the server lists (`echo` and `big` included, which are always there)
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) tools: usize,
+    /// Says in each echo which process it is
+    #[arg(long)]
+    pub(crate) stamp: bool,
+    /// Answers what came together in the reverse order
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Lines of garbage before each answer to a call
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) garbage: usize,
+    /// Bytes of an endless line, which some texts ask for
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(crate) endless: usize,
+    /// Does nothing at first where this file is there
+    #[arg(long, value_name = "PATH")]
+    pub(crate) slow_while: Option<PathBuf>,
+    /// For how long, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(crate) slow: u64,
+}
+
 /// The arguments of the upstreams.
 #[derive(Debug, Args)]
 pub(crate) struct UpstreamArgs {
@@ -190,6 +289,7 @@ impl Command {
         match self {
             Self::Call(args) => return call(args),
             Self::Reload(args) => return reload(&args),
+            Self::Lifecycle(args) => return lifecycle(&args),
             Self::UpstreamHttp(args) => {
                 process::end_with_parent()?;
                 let runtime = runtime::Builder::new_current_thread()
@@ -198,6 +298,7 @@ impl Command {
                 runtime.block_on(upstream::http::run(args.tools))?;
             }
             Self::UpstreamStdio(args) => upstream::stdio::run(args.tools)?,
+            Self::UpstreamOdd(args) => upstream::odd::run(&args)?,
             Self::Floor(args) => {
                 process::end_with_parent()?;
                 floor::runtime(args.workers)?.block_on(floor::run(args.upstream))?;
@@ -214,6 +315,19 @@ fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
         .build()?;
     let reached = runtime.block_on(reload::run(args))?;
     Ok(if args.check && !reached {
+        ExitCode::from(EXIT_MISSED)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Takes the figures of servers' lives, and prints them.
+fn lifecycle(args: &LifecycleArgs) -> anyhow::Result<ExitCode> {
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let verdict = runtime.block_on(lifecycle::run(args))?;
+    Ok(if verdict.violated || args.check && verdict.missed {
         ExitCode::from(EXIT_MISSED)
     } else {
         ExitCode::SUCCESS

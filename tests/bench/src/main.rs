@@ -1,12 +1,15 @@
-//! `genlock-bench`: what a call through the gateway and a reload of it cost.
+//! `genlock-bench`: what a call through the gateway and a reload of it cost, and what its servers cost each other.
 //!
 //! `genlock-bench call` starts a bare upstream, a bare proxy (the floor) and, where its path is
 //! given, the gateway, each as a process of its own, and measures them in turn (A B C, B C A, …)
-//! from one load thread. `genlock-bench reload` changes the gateway's configuration in every way. Nothing of the gateway is linked in: it is met over its wire alone.
+//! from one load thread. `genlock-bench reload` changes the gateway's configuration in every way.
+//! `genlock-bench lifecycle` puts servers behind it that hang, write garbage and start slowly. Nothing
+//! of the gateway is linked in: it is met over its wire alone.
 
 mod campaign;
 mod cli;
 mod floor;
+mod lifecycle;
 mod load;
 mod process;
 mod reload;

@@ -2,68 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-use std::path::{Path, PathBuf};
+mod common;
+
 use std::process::{Command, Output};
 
-use serde_json::Value;
-
-const BENCH: &str = env!("CARGO_BIN_EXE_genlock-bench");
-
-/// The gateway beside this benchmark, built where it is not there: Cargo builds no binaries of other packages for a test.
-fn genlock() -> PathBuf {
-    let binary = Path::new(BENCH).with_file_name("genlock");
-    let is_release = binary
-        .parent()
-        .is_some_and(|directory| directory.ends_with("release"));
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--package", "genlock"]);
-    if is_release {
-        cargo.arg("--release");
-    }
-    let status = cargo.status().unwrap();
-    assert!(status.success(), "build the gateway: {status}");
-    binary
-}
+use common::{BENCH, assert_kept, counts};
 
 fn reload(arguments: &[&str]) -> Output {
-    let mut command = Command::new(BENCH);
-    command
-        .args(["reload", "--json", "--genlock"])
-        .arg(genlock());
-    command.args(arguments).output().unwrap()
-}
-
-/// The figures by what they are of, without those that depend on how fast the machine is.
-fn counts(output: &Output) -> Vec<Value> {
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rows = report["targets"].as_array().unwrap();
-    rows.iter()
-        .filter(|row| row["unit"] == "count")
-        .cloned()
-        .collect()
-}
-
-/// Whether a check that something never happens ran, and one that finds it where it is planted.
-fn assert_kept(counts: &[Value], ids: &[&str]) {
-    for row in counts {
-        assert_eq!(row["missed"], false, "{row}");
-        assert!(row["trials"].as_u64().unwrap() > 0, "{row}");
-    }
-    for id in ids {
-        let is_of = |row: &&Value| row["id"] == **id;
-        let planted = |row: &Value| row["what"].as_str().unwrap().starts_with("planted: ");
-        let of: Vec<_> = counts.iter().filter(is_of).collect();
-        assert!(
-            of.iter().any(|row| planted(row)),
-            "{id}: nothing planted in {of:?}"
-        );
-        assert!(
-            of.iter().any(|row| !planted(row)),
-            "{id}: nothing tried in {of:?}"
-        );
-    }
+    common::run("reload", arguments)
 }
 
 #[test]

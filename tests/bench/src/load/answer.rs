@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// What an answer must hold.
@@ -97,23 +98,40 @@ fn single_text(result: &str) -> anyhow::Result<Cow<'_, str>> {
 
 /// Returns the last message of a stream of server-sent events, which is the response.
 pub(crate) fn last_event(stream: &[u8]) -> Option<Vec<u8>> {
-    let stream = std::str::from_utf8(stream).ok()?.replace("\r\n", "\n");
+    let last = events(std::str::from_utf8(stream).ok()?).pop();
+    last.map(String::into_bytes)
+}
+
+/// Returns every response in a body, be it JSON or a stream of server-sent events.
+///
+/// # Errors
+/// A message is no JSON.
+pub(crate) fn responses(body: &[u8]) -> anyhow::Result<Vec<Value>> {
+    if let Ok(only) = serde_json::from_slice(body) {
+        return Ok(vec![only]);
+    }
+    let mut messages = Vec::new();
+    for event in events(std::str::from_utf8(body)?) {
+        let message: Value = serde_json::from_str(&event).context("read an event as JSON")?;
+        if message.get("method").is_none() {
+            messages.push(message);
+        }
+    }
+    Ok(messages)
+}
+
+/// Returns the data of the events of a stream, those without any left out.
+fn events(stream: &str) -> Vec<String> {
     let data = |event: &str| {
-        let lines: Vec<&str> = event
-            .lines()
-            .filter_map(|line| line.strip_prefix("data:"))
-            .collect();
-        lines
-            .iter()
+        let lines = event.lines().filter_map(|line| line.strip_prefix("data:"));
+        let lines: Vec<&str> = lines
             .map(|line| line.strip_prefix(' ').unwrap_or(line))
-            .collect::<Vec<_>>()
-            .join("\n")
+            .collect();
+        lines.join("\n")
     };
-    stream
-        .rsplit("\n\n")
-        .map(data)
-        .find(|data| !data.is_empty())
-        .map(String::into_bytes)
+    let events = stream.replace("\r\n", "\n");
+    let events = events.split("\n\n").map(data);
+    events.filter(|data| !data.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -181,5 +199,19 @@ mod tests {
             Some(b"{\"id\":1,\n\"result\":2}".to_vec())
         );
         assert_eq!(last_event(b": only a comment\n\n"), None);
+    }
+
+    #[test]
+    fn every_response_is_found_and_no_notification() {
+        let stream = b"data: {\"method\":\"x\"}\n\ndata: {\"id\":1}\n\ndata: {\"id\":1}\n\n";
+        let one = serde_json::json!({"id": 1});
+
+        assert_eq!(responses(stream).unwrap(), [one.clone(), one.clone()]);
+        assert_eq!(responses(br#"{"id":1}"#).unwrap(), [one]);
+        assert_eq!(
+            responses(b": only a comment\n\n").unwrap(),
+            [] as [Value; 0]
+        );
+        assert!(responses(b"data: {").is_err());
     }
 }

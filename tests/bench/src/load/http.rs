@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Collected, Full};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -56,13 +57,7 @@ impl Connection {
     /// # Errors
     /// The connection breaks, or the answer is not the expected one.
     pub(crate) async fn call(&mut self, template: &Template, id: u64) -> anyhow::Result<Duration> {
-        let mut body = Vec::with_capacity(512);
-        template.write_body(id, &mut body);
-        let mut request = Request::new(Full::from(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = Uri::from_static("/mcp");
-        *request.headers_mut() = template.headers().clone();
-
+        let request = request(template, id);
         let start = Instant::now();
         let answer = self.exchange(request).await?;
         let taken = start.elapsed();
@@ -91,13 +86,36 @@ impl Connection {
         template: &Template,
         id: u64,
     ) -> anyhow::Result<(StatusCode, Value)> {
-        let mut body = Vec::with_capacity(512);
-        template.write_body(id, &mut body);
-        let mut request = Request::new(Full::from(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = Uri::from_static("/mcp");
-        *request.headers_mut() = template.headers().clone();
-        decoded(self.exchange(request).await?)
+        decoded(self.exchange(request(template, id)).await?)
+    }
+
+    /// Makes one call, and returns every response that came for it.
+    ///
+    /// # Errors
+    /// The connection breaks, or an answer is no JSON.
+    pub(crate) async fn responses(
+        &mut self,
+        template: &Template,
+        id: u64,
+    ) -> anyhow::Result<Vec<Value>> {
+        let body = self.exchange(request(template, id)).await?.body.to_bytes();
+        answer::responses(&body)
+    }
+
+    /// Sends a request, whatever it is, and returns the response with its body unread.
+    ///
+    /// # Errors
+    /// The connection breaks.
+    pub(crate) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> anyhow::Result<Response<Incoming>> {
+        self.sender
+            .ready()
+            .await
+            .context("the connection was closed")?;
+        let response = self.sender.send_request(request).await;
+        response.context("send a request")
     }
 
     /// Asks a route that speaks JSON.
@@ -122,16 +140,7 @@ impl Connection {
 
     /// Sends a request and reads the answer to its last byte.
     async fn exchange(&mut self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
-        self.sender
-            .ready()
-            .await
-            .context("the connection was closed")?;
-        let response = self
-            .sender
-            .send_request(request)
-            .await
-            .context("send a request")?;
-        let (parts, body) = response.into_parts();
+        let (parts, body) = self.send(request).await?.into_parts();
         let body = body.collect().await.context("read an answer")?;
         Ok(Answer {
             status: parts.status,
@@ -139,6 +148,17 @@ impl Connection {
             body,
         })
     }
+}
+
+/// Makes the request `id` of a template.
+fn request(template: &Template, id: u64) -> Request<Full<Bytes>> {
+    let mut body = Vec::with_capacity(512);
+    template.write_body(id, &mut body);
+    let mut request = Request::new(Full::from(body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = Uri::from_static("/mcp");
+    *request.headers_mut() = template.headers().clone();
+    request
 }
 
 /// Returns the status and the message, be it JSON or the last of a stream of events.

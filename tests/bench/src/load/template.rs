@@ -1,8 +1,9 @@
 //! Requests made in advance: everything but the id.
 
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
 
-use super::answer::Expected;
+use super::answer::{self, Expected};
 use crate::upstream::PROTOCOL;
 
 /// What is asked for.
@@ -10,6 +11,10 @@ use crate::upstream::PROTOCOL;
 pub(crate) enum Call {
     /// `tools/call` of `echo` with a small text.
     Echo,
+    /// The same with a text that no other caller has.
+    EchoOf(usize),
+    /// The same with this text, which must need no escapes.
+    Say(&'static str),
     /// `tools/call` of `big` with this many bytes of result.
     Big(usize),
     /// `tools/list`, with at least this many tools in the answer.
@@ -49,11 +54,9 @@ impl Template {
         key: Option<&str>,
     ) -> anyhow::Result<Self> {
         let (method, name, arguments) = match call {
-            Call::Echo => (
-                "tools/call",
-                Some("echo"),
-                format!(r#"{{"text":"{}"}}"#, echo_text(HOLE)),
-            ),
+            Call::Echo => echo(&echo_text(HOLE)),
+            Call::EchoOf(caller) => echo(&text_of(caller, HOLE)),
+            Call::Say(text) => echo(text),
             Call::Big(bytes) => ("tools/call", Some("big"), format!(r#"{{"bytes":{bytes}}}"#)),
             Call::List(_) => ("tools/list", None, String::new()),
         };
@@ -92,15 +95,36 @@ impl Template {
     pub(crate) fn expected(&self, id: u64) -> Expected {
         match self.call {
             Call::Echo => Expected::Text(echo_text(&id.to_string())),
+            Call::EchoOf(caller) => Expected::Text(text_of(caller, &id.to_string())),
+            Call::Say(text) => Expected::Text(text.to_owned()),
             Call::Big(bytes) => Expected::Length(bytes),
             Call::List(tools) => Expected::Tools(tools),
         }
+    }
+
+    /// Tells whether a message is the answer to the request `id`.
+    pub(crate) fn fits(&self, message: &Value, id: u64) -> bool {
+        answer::check(message.to_string().as_bytes(), id, &self.expected(id)).is_ok()
     }
 }
 
 /// Returns the text that the echo is given; with the id in it, no answer fits another request.
 fn echo_text(id: &str) -> String {
     format!("the answer to request {id}")
+}
+
+/// Returns the text that the echo is given by one of many callers.
+pub(crate) fn text_of(caller: usize, id: &str) -> String {
+    format!("{} of caller {caller}", echo_text(id))
+}
+
+/// Returns the method, the tool and the arguments of an echo.
+fn echo(text: &str) -> (&'static str, Option<&'static str>, String) {
+    (
+        "tools/call",
+        Some("echo"),
+        format!(r#"{{"text":"{text}"}}"#),
+    )
 }
 
 /// Makes the headers that 2026-07-28 demands.
@@ -141,7 +165,6 @@ fn headers(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
     fn body(template: &Template, id: u64) -> Value {
         let mut body = Vec::new();

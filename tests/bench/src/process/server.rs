@@ -73,6 +73,11 @@ impl Server {
         self.address
     }
 
+    /// Returns all that it has printed.
+    pub(crate) fn output(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
     /// Returns the end of what it has printed.
     pub(crate) fn last_words(&self) -> String {
         let log = fs::read(&self.log).unwrap_or_default();

@@ -81,10 +81,7 @@ impl Setting {
     ) -> anyhow::Result<Stage> {
         let file = self.directory.path().join(FILE);
         save(&file)?;
-        let mut command = base_command(binary, self.directory.path());
-        command.envs(variables.iter().copied());
-        command.args(["serve", "--listen", "127.0.0.1:0"]);
-        let gateway = Server::start("genlock", command, self.directory.path()).await?;
+        let gateway = serve(binary, self.directory.path(), variables).await?;
         let mut drivers = JoinSet::new();
         let api = Connection::open(gateway.address(), &mut drivers).await?;
         Ok(Stage {
@@ -178,6 +175,40 @@ impl Stage {
             time::sleep(POLL).await;
         }
     }
+}
+
+/// Starts a gateway on the config file in a directory, with these variables.
+///
+/// # Errors
+/// It refuses the config, ends, or names no address in time.
+pub(crate) async fn serve(
+    binary: &Path,
+    directory: &Path,
+    variables: &[(&str, &str)],
+) -> anyhow::Result<Server> {
+    let mut command = base_command(binary, directory);
+    command.envs(variables.iter().copied());
+    command.args(["serve", "--listen", "127.0.0.1:0"]);
+    Server::start("genlock", command, directory).await
+}
+
+/// Runs a command of the gateway's program in a directory, and returns what it printed.
+///
+/// # Errors
+/// It cannot be started, or fails.
+pub(crate) fn run(binary: &Path, directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+    let mut command = base_command(binary, directory);
+    let output = command
+        .args(arguments)
+        .output()
+        .context("run the program")?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (status, stderr) = (output.status, said(&output.stderr));
+    ensure!(
+        status.success(),
+        "`{arguments:?}` ended with {status}: {stderr}"
+    );
+    Ok(said(&output.stdout))
 }
 
 fn base_command(binary: &Path, directory: &Path) -> Command {

@@ -17,6 +17,10 @@ pub(crate) enum Unit {
     Count,
     /// So many in a second.
     PerSecond,
+    /// Millions of bytes.
+    Megabytes,
+    /// Thousands of bytes.
+    Kilobytes,
 }
 
 /// What a value has to be.
@@ -51,10 +55,21 @@ pub(crate) struct Row {
 impl Row {
     /// The median of times, in milliseconds, which must not be longer than `most`.
     pub(crate) fn times(id: &'static str, what: &str, most: Option<f64>, values: &[f64]) -> Self {
+        Self::at_most(id, what, Unit::Millis, most, values)
+    }
+
+    /// The median of values which must not be more than `most`.
+    pub(crate) fn at_most(
+        id: &'static str,
+        what: &str,
+        unit: Unit,
+        most: Option<f64>,
+        values: &[f64],
+    ) -> Self {
         Self {
             id,
             what: what.to_owned(),
-            unit: Unit::Millis,
+            unit,
             target: most.map_or(Target::None, Target::AtMost),
             reached: stats::median(values.iter().copied()).unwrap_or(f64::INFINITY),
             range: range(values),
@@ -109,15 +124,23 @@ impl Row {
         missed || self.trials == 0
     }
 
+    /// Returns whether something happened that must not, was never tried, or was planted and not found.
+    pub(crate) fn violated(&self) -> bool {
+        matches!(self.target, Target::Exactly(_)) && self.missed()
+    }
+
     fn line(&self) -> String {
         let shown = |value: f64| match self.unit {
             Unit::Millis => format!("{value:.2} ms"),
             Unit::Times => format!("{value:.2} ×"),
             Unit::Count => format!("{value:.0}"),
             Unit::PerSecond => format!("{value:.0}/s"),
+            Unit::Megabytes => format!("{value:.2} MB"),
+            Unit::Kilobytes => format!("{value:.2} kB"),
         };
         let range = self
             .range
+            .filter(|(least, most)| least < most)
             .map(|(least, most)| format!(" ({} to {})", shown(least), shown(most)));
         let target = match self.target {
             Target::AtMost(most) => format!("at most {}", shown(most)),
@@ -125,9 +148,13 @@ impl Row {
             Target::Exactly(count) => format!("exactly {}", shown(count)),
             Target::None => "no target".to_owned(),
         };
-        let verdict = if self.missed() { "MISSED" } else { "ok" };
+        let verdict = match (self.target, self.missed()) {
+            (Target::None, _) => "",
+            (Target::AtMost(_) | Target::AtLeast(_) | Target::Exactly(_), true) => ": MISSED",
+            (Target::AtMost(_) | Target::AtLeast(_) | Target::Exactly(_), false) => ": met",
+        };
         format!(
-            "{:4} {:72} {}{}; {target}: {verdict}; {} trials",
+            "{:4} {:72} {}{}; {target}{verdict}; {} trials",
             self.id,
             self.what,
             shown(self.reached),
@@ -148,6 +175,8 @@ impl Row {
             Unit::Times => "times",
             Unit::Count => "count",
             Unit::PerSecond => "per second",
+            Unit::Megabytes => "MB",
+            Unit::Kilobytes => "kB",
         };
         json!({
             "id": self.id, "what": self.what, "unit": unit, "target": target, "reached": self.reached,
@@ -215,6 +244,15 @@ mod tests {
         assert!(Row::zero("G6", "", 0, 0).missed());
         assert!(!Row::planted("G6", "", 3, 3).missed());
         assert!(Row::planted("G6", "", 2, 3).missed());
+        let violated = [
+            Row::zero("G6", "", 1, 3),
+            Row::zero("G6", "", 0, 0),
+            Row::planted("G6", "", 2, 3),
+            Row::zero("G6", "", 0, 3),
+            Row::times("F8", "", Some(2.0), &[3.0]),
+        ];
+        let violated = violated.map(|row| row.violated());
+        assert_eq!(violated, [true, true, true, false, false]);
     }
 
     #[test]
@@ -222,7 +260,7 @@ mod tests {
         let row = Row::times("F8", "plan", Some(20.0), &[5.0, 6.0, 8.25]);
         let line = row.line();
         assert!(
-            line.ends_with("6.00 ms (5.00 ms to 8.25 ms); at most 20.00 ms: ok; 3 trials"),
+            line.ends_with("6.00 ms (5.00 ms to 8.25 ms); at most 20.00 ms: met; 3 trials"),
             "{line}"
         );
     }

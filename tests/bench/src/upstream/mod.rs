@@ -5,6 +5,7 @@
 
 mod content;
 pub(crate) mod http;
+pub(crate) mod odd;
 pub(crate) mod stdio;
 
 use std::borrow::Cow;
