@@ -12,7 +12,7 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{self, MissedTickBehavior};
 
 use super::rows::{Row, Unit};
-use super::stage::{Setting, Stage, replace};
+use super::stage::{PATIENCE, Setting, Stage, replace};
 use crate::load::http::Connection;
 use crate::load::nanoseconds;
 use crate::load::template::{Call, Template};
@@ -147,6 +147,22 @@ impl Callers {
         self.events.take()
     }
 
+    /// Takes what was met until as many calls as there are clients have begun after a time, and ended.
+    async fn take_after(&self, time: Instant) -> anyhow::Result<Vec<Event>> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            time::sleep(EVERY).await;
+            let is_after = |event: &&Event| event.began > time;
+            if self.events.borrow().iter().filter(is_after).count() as u64 >= CLIENTS {
+                return Ok(self.take());
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "the clients do not call any more"
+            );
+        }
+    }
+
     async fn stop(mut self) -> anyhow::Result<()> {
         self.stop.set(true);
         while let Some(client) = self.clients.join_next().await {
@@ -264,10 +280,10 @@ async fn plant_failure(
     callers.take();
     config.called = Called::Removed;
     apply(stage, config, url).await?;
-    time::sleep(EVERY).await;
+    let events = callers.take_after(Instant::now()).await?;
     config.called = Called::Served;
     apply(stage, config, url).await?;
-    let found = callers.take().iter().any(|event| event.met != Met::Answer);
+    let found = events.iter().any(|event| event.met != Met::Answer);
     Ok((u64::from(found), 1))
 }
 
@@ -343,8 +359,7 @@ async fn take_away(
     let asked = Instant::now();
     let committed = asked + apply(stage, &config(called), url).await?;
     let answered = Instant::now();
-    time::sleep(EVERY).await;
-    let events = callers.take();
+    let events = callers.take_after(answered).await?;
     apply(
         stage,
         &Config {
@@ -391,6 +406,6 @@ async fn dry_run(
     callers.take();
     stage.reload(&json!({"dry_run": true})).await?;
     let answered = Instant::now();
-    time::sleep(EVERY).await;
-    Ok(u64::from(late(&callers.take(), answered) > 0))
+    let events = callers.take_after(answered).await?;
+    Ok(u64::from(late(&events, answered) > 0))
 }
