@@ -1,6 +1,12 @@
 //! [`KeyRing`]: the keys that are taken now, in memory.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
 
 use arc_swap::ArcSwap;
 
@@ -45,7 +51,14 @@ pub enum KeyFault {
 #[derive(Debug, Clone)]
 pub struct KeyRing {
     hasher: Arc<KeyHasher>,
-    keys: Arc<ArcSwap<HashMap<KeyHash, StoredKey>>>,
+    keys: Arc<ArcSwap<HashMap<KeyHash, Held>>>,
+}
+
+/// A key in the ring, and when it was verified last, in Unix milliseconds; 0 while it was not.
+#[derive(Debug, Clone)]
+struct Held {
+    key: StoredKey,
+    used_ms: Arc<AtomicI64>,
 }
 
 // === impl KeyFault ===
@@ -94,15 +107,23 @@ impl KeyRing {
 
     /// Replaces all keys: whoever verifies from now on sees these.
     pub fn replace(&self, keys: impl IntoIterator<Item = StoredKey>) {
-        let keys = keys.into_iter().map(|key| (key.hash, key)).collect();
-        self.keys.store(Arc::new(keys));
+        let keys = keys.into_iter().map(|key| {
+            let used_ms = Arc::default();
+            (key.hash, Held { key, used_ms })
+        });
+        self.keys.store(Arc::new(keys.collect()));
     }
 
-    /// Takes one more key.
+    /// Takes one more key, or another state of one that is there.
     pub fn add(&self, key: &StoredKey) {
         self.keys.rcu(|keys| {
             let mut keys = HashMap::clone(keys);
-            keys.insert(key.hash, key.clone());
+            let known = keys.get(&key.hash);
+            let held = Held {
+                key: key.clone(),
+                used_ms: known.map_or_else(Arc::default, |known| Arc::clone(&known.used_ms)),
+            };
+            keys.insert(key.hash, held);
             keys
         });
     }
@@ -111,11 +132,22 @@ impl KeyRing {
     pub fn revoke(&self, id: &str) {
         self.keys.rcu(|keys| {
             let mut keys = HashMap::clone(keys);
-            for key in keys.values_mut().filter(|key| key.id == id) {
-                key.revoked = true;
+            for held in keys.values_mut().filter(|held| held.key.id == id) {
+                held.key.revoked = true;
             }
             keys
         });
+    }
+
+    /// Returns when each key was verified last, by its id, in Unix milliseconds; those that were not since they are in the ring
+    /// are left out.
+    pub fn uses(&self) -> HashMap<String, i64> {
+        let keys = self.keys.load();
+        let uses = keys.values().map(|held| {
+            let used_ms = held.used_ms.load(Ordering::Relaxed);
+            (held.key.id.clone(), used_ms)
+        });
+        uses.filter(|(_, used_ms)| *used_ms > 0).collect()
     }
 
     /// Tells whether the key with this id is taken at `now_ms`. Looks at each key: not for the path of a request.
@@ -127,7 +159,7 @@ impl KeyRing {
     /// the path of a request.
     pub fn find(&self, id: &str, now_ms: i64) -> Option<(Arc<Principal>, Option<KeyFault>)> {
         let keys = self.keys.load();
-        let key = keys.values().find(|key| key.id == id)?;
+        let Held { key, .. } = keys.values().find(|held| held.key.id == id)?;
         Some((Arc::clone(&key.principal), key.fault(now_ms)))
     }
 
@@ -139,9 +171,12 @@ impl KeyRing {
         let key = ApiKey::parse(key).map_err(|_| KeyFault::Malformed)?;
         let keys = self.keys.load();
         let stored = keys.get(&self.hasher.hash(&key)).ok_or(KeyFault::Unknown)?;
-        match stored.fault(now_ms) {
+        match stored.key.fault(now_ms) {
             Some(fault) => Err(fault),
-            None => Ok(Arc::clone(&stored.principal)),
+            None => {
+                stored.used_ms.store(now_ms, Ordering::Relaxed);
+                Ok(Arc::clone(&stored.key.principal))
+            }
         }
     }
 }

@@ -68,9 +68,9 @@ pub use self::{
     location::{Access, InvalidLocation, Location, Options, open},
     record::{
         Epoch, GenerationRecord, GenerationSummary, KeyRecord, NewGeneration, NewKey, NewSession,
-        NewTransition, NewTurn, OpenTurn, PrivateFingerprint, Reservation, SessionRecord,
-        TransitionRecord, TurnEnd, TurnError, TurnId, TurnMove, TurnOutcome, TurnRecord,
-        TurnStatus,
+        NewTransition, NewTurn, OpenTurn, PrivateFingerprint, Replaced, Reservation, Rotation,
+        SessionRecord, TransitionRecord, TurnEnd, TurnError, TurnId, TurnMove, TurnOutcome,
+        TurnRecord, TurnStatus,
     },
     repository::{Epochs, Generations, Keys, Pending, Sessions, Store, Turns, Verified},
 };

@@ -17,8 +17,8 @@ use crate::{
     },
     record::{
         Epoch, GenerationRecord, GenerationSummary, KeyRecord, NewGeneration, NewKey, NewSession,
-        NewTransition, NewTurn, OpenTurn, SessionRecord, TransitionRecord, TurnId, TurnMove,
-        TurnRecord,
+        NewTransition, NewTurn, OpenTurn, Rotation, SessionRecord, TransitionRecord, TurnId,
+        TurnMove, TurnRecord,
     },
 };
 
@@ -392,6 +392,36 @@ pub trait Keys: Send + Sync {
     /// # Cancel safety
     /// Writes nothing; may be dropped at any time.
     fn keys<'a>(&'a self, profile: &'a ProfileId) -> Pending<'a, Result<Vec<KeyRecord>, Fault>>;
+
+    /// Replaces the key `id` by a new one: the old one is not taken from `ends_ms` on. When it returns, both are on the disk.
+    ///
+    /// # Errors
+    /// [`WriteFault`]; also where there is a key with the id or the hash of the new one. Nothing was written, but for what is in
+    /// doubt.
+    ///
+    /// # Cancel safety
+    /// A dropped call has replaced it wholly or not at all.
+    fn rotate_key<'a>(
+        &'a self,
+        epoch: Epoch,
+        id: &'a str,
+        new: NewKey,
+        ends_ms: i64,
+    ) -> Pending<'a, Result<Rotation, WriteFault>>;
+
+    /// Notes when keys were used last, in Unix milliseconds by their id; an earlier time than what is noted changes nothing.
+    ///
+    /// # Errors
+    /// [`WriteFault`]; nothing was written, but for what is in doubt.
+    ///
+    /// # Cancel safety
+    /// A dropped call has noted all of it or nothing; call again.
+    fn note_key_uses<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        uses: Vec<(String, i64)>,
+    ) -> Pending<'a, Result<(), WriteFault>>;
 
     /// Revokes a key for good; `None` where there is none. One that was revoked before is returned as it is.
     ///

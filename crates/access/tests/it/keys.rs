@@ -55,6 +55,21 @@ fn a_key_that_is_added_or_revoked_is_so_at_once_for_all_who_share_the_ring() {
 }
 
 #[test]
+fn the_last_use_of_a_key_is_known_and_outlives_another_state_of_it() {
+    let (ring, key) = (ring(), ApiKey::new(&[7; 32]));
+    ring.replace([stored(&ring, &key, Some(100), false)]);
+    assert_eq!(ring.uses(), [].into());
+
+    for at_ms in [50, 60, 100] {
+        // The last one comes too late: it is no use of the key.
+        let _ = ring.verify(key.expose(), at_ms);
+    }
+    ring.add(&stored(&ring, &key, Some(70), false));
+
+    assert_eq!(ring.uses(), [("k1".to_owned(), 60)].into());
+}
+
+#[test]
 fn a_hash_is_of_no_use_under_another_host_key() {
     let (ours, key) = (ring(), ApiKey::new(&[7; 32]));
     let theirs = KeyRing::new(KeyHasher::new(&[2; 32]));

@@ -35,4 +35,54 @@ pub struct KeyRecord {
     pub made: NewKey,
     /// When it was revoked, in Unix milliseconds; `None` while it is taken.
     pub revoked_ms: Option<i64>,
+    /// What replaces it, where something does.
+    pub replaced: Option<Replaced>,
+    /// When it was used last as far as that was noted, in Unix milliseconds.
+    pub used_ms: Option<i64>,
+}
+
+/// How a key was replaced by another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replaced {
+    /// The id of the key that replaces it.
+    pub by: String,
+    /// From when on it is not taken any more, in Unix milliseconds.
+    pub ends_ms: i64,
+}
+
+/// What became of the wish to replace a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rotation {
+    /// It was replaced.
+    Done {
+        /// The key that was replaced.
+        old: KeyRecord,
+        /// The one that replaces it.
+        new: KeyRecord,
+    },
+    /// It is revoked, or was replaced before: nothing was written.
+    Over(KeyRecord),
+    /// There is no such key.
+    Unknown,
+}
+
+// === impl KeyRecord ===
+
+impl KeyRecord {
+    /// Returns a key that was just made.
+    pub fn new(made: NewKey) -> Self {
+        Self {
+            made,
+            revoked_ms: None,
+            replaced: None,
+            used_ms: None,
+        }
+    }
+
+    /// Returns from when on it is not taken, in Unix milliseconds, be it by its own time or since it is replaced.
+    pub fn ends_ms(&self) -> Option<i64> {
+        let replaced = self.replaced.as_ref().map(|replaced| replaced.ends_ms);
+        let own = self.made.expires_ms;
+        own.into_iter().chain(replaced).min()
+    }
 }

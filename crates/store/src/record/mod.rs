@@ -7,7 +7,7 @@ mod turn;
 
 pub use self::{
     generation::{Epoch, GenerationRecord, GenerationSummary, NewGeneration, PrivateFingerprint},
-    key::{KeyRecord, NewKey},
+    key::{KeyRecord, NewKey, Replaced, Rotation},
     session::{NewSession, NewTransition, SessionRecord, TransitionRecord},
     turn::{
         NewTurn, OpenTurn, Reservation, TurnEnd, TurnError, TurnId, TurnMove, TurnOutcome,

@@ -33,8 +33,8 @@ use crate::{
     location::Options,
     record::{
         Epoch, GenerationRecord, GenerationSummary, KeyRecord, NewGeneration, NewKey, NewSession,
-        NewTransition, NewTurn, OpenTurn, SessionRecord, TransitionRecord, TurnId, TurnMove,
-        TurnRecord,
+        NewTransition, NewTurn, OpenTurn, Rotation, SessionRecord, TransitionRecord, TurnId,
+        TurnMove, TurnRecord,
     },
     repository::{Epochs, Generations, Keys, Pending, Sessions, Store, Turns, Verified},
 };
@@ -396,6 +396,33 @@ impl Keys for SqliteStore {
         Box::pin(async {
             let mut reader = self.reader().await?;
             keys::all(&mut reader, profile).await
+        })
+    }
+
+    fn rotate_key<'a>(
+        &'a self,
+        epoch: Epoch,
+        id: &'a str,
+        new: NewKey,
+        ends_ms: i64,
+    ) -> Pending<'a, Result<Rotation, WriteFault>> {
+        Box::pin(async move {
+            write!(self, |connection| keys::rotate(
+                connection, epoch, id, new, ends_ms
+            ))
+        })
+    }
+
+    fn note_key_uses<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        uses: Vec<(String, i64)>,
+    ) -> Pending<'a, Result<(), WriteFault>> {
+        Box::pin(async move {
+            write!(self, |connection| keys::note_uses(
+                connection, epoch, profile, &uses
+            ))
         })
     }
 

@@ -22,7 +22,7 @@ async fn a_store_of_a_newer_version_is_left_alone() {
     assert_eq!(refusal.code(), "store.newer");
     assert_eq!(
         refusal.to_string(),
-        "the store is of a newer version (99) than this program reads: 3"
+        "the store is of a newer version (99) than this program reads: 4"
     );
     assert_eq!(fs::read(directory.database()).unwrap(), before);
 }
