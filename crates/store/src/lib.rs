@@ -3,7 +3,7 @@
 //! Owns the stored form of profiles, their epochs and their generations, the transactions over
 //! them, and what a damaged, full or missing store looks like to its callers. [`open`] gives a
 //! [`Store`]; each group of rows has a trait of its own ([`Epochs`], [`Generations`], [`Sessions`], [`Turns`],
-//! [`Keys`]), which any
+//! [`Keys`], [`Audits`]), which any
 //! backend implements and one suite of tests (`tests/it/conformance`) holds to the same meaning.
 //!
 //! Invariants, above all the absences:
@@ -67,10 +67,11 @@ pub use self::{
     },
     location::{Access, InvalidLocation, Location, Options, open},
     record::{
-        Epoch, GenerationRecord, GenerationSummary, KeyRecord, NewGeneration, NewKey, NewSession,
-        NewTransition, NewTurn, OpenTurn, PrivateFingerprint, Replaced, Reservation, Rotation,
-        SessionRecord, TransitionRecord, TurnEnd, TurnError, TurnId, TurnMove, TurnOutcome,
-        TurnRecord, TurnStatus,
+        AuditFilter, AuditNumber, AuditOutcome, AuditRecord, Epoch, GenerationRecord,
+        GenerationSummary, KeyRecord, NewAudit, NewGeneration, NewKey, NewSession, NewTransition,
+        NewTurn, OpenTurn, PrivateFingerprint, Replaced, Reservation, Rotation, SessionRecord,
+        TransitionRecord, TurnEnd, TurnError, TurnId, TurnMove, TurnOutcome, TurnRecord,
+        TurnStatus,
     },
-    repository::{Epochs, Generations, Keys, Pending, Sessions, Store, Turns, Verified},
+    repository::{Audits, Epochs, Generations, Keys, Pending, Sessions, Store, Turns, Verified},
 };

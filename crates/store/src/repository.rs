@@ -16,9 +16,9 @@ use crate::{
         TransitionError, WriteFault,
     },
     record::{
-        Epoch, GenerationRecord, GenerationSummary, KeyRecord, NewGeneration, NewKey, NewSession,
-        NewTransition, NewTurn, OpenTurn, Rotation, SessionRecord, TransitionRecord, TurnId,
-        TurnMove, TurnRecord,
+        AuditFilter, AuditNumber, AuditRecord, Epoch, GenerationRecord, GenerationSummary,
+        KeyRecord, NewAudit, NewGeneration, NewKey, NewSession, NewTransition, NewTurn, OpenTurn,
+        Rotation, SessionRecord, TransitionRecord, TurnId, TurnMove, TurnRecord,
     },
 };
 
@@ -26,7 +26,7 @@ use crate::{
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A whole store: every group of rows, and the life of the store itself.
-pub trait Store: Epochs + Generations + Sessions + Turns + Keys {
+pub trait Store: Epochs + Generations + Sessions + Turns + Keys + Audits {
     /// Reads everything and checks it: the file's structure, and the seal of each row.
     ///
     /// Takes time in proportion to the store. [`open`](crate::open) checks heads alone.
@@ -63,6 +63,8 @@ pub struct Verified {
     pub turns: u64,
     /// How many API keys there are, over all profiles.
     pub keys: u64,
+    /// How many records of the audit there are, over all profiles.
+    pub audit: u64,
 }
 
 /// The epochs of profiles.
@@ -437,4 +439,52 @@ pub trait Keys: Send + Sync {
         id: &'a str,
         at_ms: i64,
     ) -> Pending<'a, Result<Option<KeyRecord>, WriteFault>>;
+}
+
+/// The audit of profiles: records are appended, and deleted by [`Audits::prune_audit`] alone.
+pub trait Audits: Send + Sync {
+    /// Appends records in their order, in one transaction; returns the number of the newest record there is then. When it
+    /// returns, the records are on the disk.
+    ///
+    /// # Errors
+    /// [`WriteFault`]; nothing was written, but for what is in doubt.
+    ///
+    /// # Cancel safety
+    /// The records of a dropped call are all there or none is.
+    fn append_audit<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        entries: Vec<NewAudit>,
+    ) -> Pending<'a, Result<Option<AuditNumber>, WriteFault>>;
+
+    /// Returns at most `limit` records that `filter` lets through, newest first. The last number of a page is the `before` of
+    /// the next.
+    ///
+    /// # Errors
+    /// Any [`Fault`].
+    ///
+    /// # Cancel safety
+    /// Writes nothing; may be dropped at any time.
+    fn audit<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        filter: &'a AuditFilter,
+        limit: u32,
+    ) -> Pending<'a, Result<Vec<AuditRecord>, Fault>>;
+
+    /// Deletes the oldest records, up to the first that is of `before_ms` (in Unix milliseconds) or later, and returns how many.
+    /// The newest record always stays, so that no number is given twice.
+    ///
+    /// # Errors
+    /// [`WriteFault`]; a part may have been deleted.
+    ///
+    /// # Cancel safety
+    /// Deletes in batches; a dropped call has deleted the oldest or none.
+    fn prune_audit<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        before_ms: i64,
+    ) -> Pending<'a, Result<u64, WriteFault>>;
 }

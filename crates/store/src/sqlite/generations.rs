@@ -8,6 +8,7 @@ use serde_json::Value;
 use sqlx::{Row, SqliteConnection};
 
 use super::{
+    audit,
     fault::fault,
     keys,
     rows::{self, column},
@@ -250,7 +251,7 @@ pub(super) async fn check_heads(connection: &mut SqliteConnection) -> Result<(),
 /// Checks each generation of each profile.
 pub(super) async fn check_all(connection: &mut SqliteConnection) -> Result<Verified, Fault> {
     let profiles = profiles(connection).await?;
-    let (mut generations, mut sessions, mut turns, mut keys) = (0, 0, 0, 0);
+    let (mut generations, mut sessions, mut turns, mut keys, mut records) = (0, 0, 0, 0, 0);
     for profile in &profiles {
         head(connection, profile).await?;
         // One by one: all of a page's content need not fit in memory.
@@ -263,6 +264,7 @@ pub(super) async fn check_all(connection: &mut SqliteConnection) -> Result<Verif
         sessions += sessions::check_all(connection, profile).await?;
         turns += turns::check_all(connection, profile).await?;
         keys += keys::all(connection, profile).await?.len() as u64;
+        records += audit::check_all(connection, profile).await?;
     }
     Ok(Verified {
         profiles: profiles.len() as u64,
@@ -270,6 +272,7 @@ pub(super) async fn check_all(connection: &mut SqliteConnection) -> Result<Verif
         sessions,
         turns,
         keys,
+        audit: records,
     })
 }
 
@@ -346,8 +349,8 @@ async fn insert(connection: &mut SqliteConnection, record: &GenerationRecord) ->
     .map_err(fault)
 }
 
-/// Lets the rest of the transaction delete generations of `profile`, or no longer.
-async fn permit_retention(
+/// Lets the rest of the transaction delete what retention gives up of `profile`, or no longer.
+pub(super) async fn permit_retention(
     connection: &mut SqliteConnection,
     profile: &ProfileId,
     permitted: bool,

@@ -3,6 +3,7 @@
 //! One connection writes, a small pool reads. WAL, with `synchronous=FULL`: a commit that was
 //! acknowledged survives a loss of power and not only the death of the process.
 
+mod audit;
 mod fault;
 mod files;
 mod generations;
@@ -32,11 +33,11 @@ use crate::{
     },
     location::Options,
     record::{
-        Epoch, GenerationRecord, GenerationSummary, KeyRecord, NewGeneration, NewKey, NewSession,
-        NewTransition, NewTurn, OpenTurn, Rotation, SessionRecord, TransitionRecord, TurnId,
-        TurnMove, TurnRecord,
+        AuditFilter, AuditNumber, AuditRecord, Epoch, GenerationRecord, GenerationSummary,
+        KeyRecord, NewAudit, NewGeneration, NewKey, NewSession, NewTransition, NewTurn, OpenTurn,
+        Rotation, SessionRecord, TransitionRecord, TurnId, TurnMove, TurnRecord,
     },
-    repository::{Epochs, Generations, Keys, Pending, Sessions, Store, Turns, Verified},
+    repository::{Audits, Epochs, Generations, Keys, Pending, Sessions, Store, Turns, Verified},
 };
 
 /// A store in one SQLite file.
@@ -437,6 +438,53 @@ impl Keys for SqliteStore {
             write!(self, |connection| keys::revoke(
                 connection, epoch, profile, id, at_ms
             ))
+        })
+    }
+}
+
+impl Audits for SqliteStore {
+    fn append_audit<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        entries: Vec<NewAudit>,
+    ) -> Pending<'a, Result<Option<AuditNumber>, WriteFault>> {
+        Box::pin(async move {
+            write!(self, |connection| audit::append(
+                connection, epoch, profile, entries
+            ))
+        })
+    }
+
+    fn audit<'a>(
+        &'a self,
+        profile: &'a ProfileId,
+        filter: &'a AuditFilter,
+        limit: u32,
+    ) -> Pending<'a, Result<Vec<AuditRecord>, Fault>> {
+        Box::pin(async move {
+            let mut reader = self.reader().await?;
+            audit::list(&mut reader, profile, filter, limit).await
+        })
+    }
+
+    fn prune_audit<'a>(
+        &'a self,
+        epoch: Epoch,
+        profile: &'a ProfileId,
+        before_ms: i64,
+    ) -> Pending<'a, Result<u64, WriteFault>> {
+        Box::pin(async move {
+            let mut pruned = 0;
+            loop {
+                let batch: Result<u64, WriteFault> = write!(self, |connection| audit::prune(
+                    connection, epoch, profile, before_ms
+                ));
+                match batch? {
+                    0 => return Ok(pruned),
+                    batch => pruned += batch,
+                }
+            }
         })
     }
 }

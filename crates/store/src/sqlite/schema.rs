@@ -13,11 +13,12 @@ use crate::fault::{BackendError, Fault, OpenError};
 const APPLICATION_ID: i64 = 0x474E_4C4B;
 
 /// The migrations; the one at `n - 1` brings a schema from version `n - 1` to `n`.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../../migrations/sqlite/0001_generations.sql"),
     include_str!("../../migrations/sqlite/0002_sessions.sql"),
     include_str!("../../migrations/sqlite/0003_keys.sql"),
     include_str!("../../migrations/sqlite/0004_key_rotation.sql"),
+    include_str!("../../migrations/sqlite/0005_audit.sql"),
 ];
 
 /// The version of the schema that this program writes.

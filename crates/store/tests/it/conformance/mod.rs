@@ -1,6 +1,7 @@
 //! What every backend has to do. A backend gives a [`Home`] and is held to the suite by
 //! `conformance!`.
 
+pub(crate) mod audit;
 pub(crate) mod cancelled;
 pub(crate) mod epochs;
 pub(crate) mod fence;
@@ -36,6 +37,10 @@ macro_rules! conformance {
     };
     ($home:expr) => {
         conformance! { $home;
+            audit::records_of_the_audit_come_back_as_they_were_appended,
+            audit::the_audit_is_filtered_and_listed_in_pages,
+            audit::the_audit_is_pruned_from_its_oldest_record_on,
+            audit::an_older_authority_appends_and_prunes_no_audit,
             cancelled::a_dropped_commit_is_whole_or_nothing,
             epochs::an_epoch_fences_the_one_before,
             epochs::a_profile_without_an_epoch_takes_no_commit,

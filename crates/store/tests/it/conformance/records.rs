@@ -60,6 +60,7 @@ pub(crate) async fn records_come_back_as_they_were(home: &dyn Home) {
         sessions: 0,
         turns: 0,
         keys: 0,
+        audit: 0,
     };
     assert_eq!(again.verify().await.unwrap(), all);
 }

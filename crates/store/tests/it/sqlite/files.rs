@@ -152,6 +152,7 @@ async fn a_store_for_reading_reads_beside_a_writer() {
         sessions: 0,
         turns: 0,
         keys: 0,
+        audit: 0,
     };
     assert_eq!(reader.verify().await.unwrap(), all);
     let refused = reader.take_epoch(&profile()).await.unwrap_err();

@@ -22,7 +22,7 @@ async fn a_store_of_a_newer_version_is_left_alone() {
     assert_eq!(refusal.code(), "store.newer");
     assert_eq!(
         refusal.to_string(),
-        "the store is of a newer version (99) than this program reads: 4"
+        "the store is of a newer version (99) than this program reads: 5"
     );
     assert_eq!(fs::read(directory.database()).unwrap(), before);
 }
@@ -162,7 +162,7 @@ async fn a_store_of_the_first_version_is_brought_up_to_date_and_keeps_what_it_ha
     // Back to version 1: what the later migrations made is taken away.
     let made: Vec<(String, String)> = sqlx::query_as(
         "SELECT type, name FROM sqlite_schema WHERE sql LIKE '%session%' OR sql LIKE '%server_name%'
-            OR sql LIKE '%api_key%'
+            OR sql LIKE '%api_key%' OR sql LIKE '%audit%'
          ORDER BY type = 'table'",
     )
     .fetch_all(&mut raw)
@@ -195,4 +195,63 @@ async fn a_store_of_the_first_version_is_brought_up_to_date_and_keeps_what_it_ha
     let head = store.head(&profile()).await.unwrap();
     assert_eq!(head.unwrap().number, number(2));
     assert!(made.len() > 10, "{made:?}");
+}
+
+#[tokio::test]
+async fn the_database_itself_keeps_the_audit() {
+    use genlock_policy::Actor;
+    use genlock_store::{AuditOutcome, NewAudit};
+
+    let directory = Directory::with_generations(1, 10).await;
+    let store = directory.store().await;
+    let epoch = store.take_epoch(&profile()).await.unwrap();
+    let entry = NewAudit {
+        at_ms: 1,
+        actor: Actor::system(),
+        key: None,
+        tenant: None,
+        action: "key.create".to_owned(),
+        target: None,
+        generation: None,
+        gate: None,
+        outcome: AuditOutcome::Done,
+        code: None,
+        count: 1,
+        detail: String::new(),
+    };
+    let entries = vec![entry; 3];
+    store
+        .append_audit(epoch, &profile(), entries)
+        .await
+        .unwrap();
+    let mut raw = directory.raw().await;
+
+    for sql in [
+        "UPDATE audit SET actor = 'uid:0'",
+        "UPDATE audit SET outcome = 'refused' WHERE number = 1",
+        "DELETE FROM audit",
+        "DELETE FROM audit WHERE number = 1",
+        "INSERT INTO retention SELECT id FROM profile; DELETE FROM audit WHERE number = 3",
+        "INSERT INTO retention SELECT id FROM profile; DELETE FROM audit WHERE number = 2",
+        "INSERT INTO audit SELECT profile, 7, at_ms, actor, key, tenant, action, target, generation, gate, outcome,
+             code, count, detail, seal FROM audit WHERE number = 3",
+    ] {
+        let sql = sqlx::AssertSqlSafe(format!("BEGIN; {sql}; COMMIT"));
+        assert!(sqlx::raw_sql(sql).execute(&mut raw).await.is_err());
+        sqlx::query("ROLLBACK").execute(&mut raw).await.unwrap();
+    }
+    assert_eq!(store.verify().await.unwrap().audit, 3);
+
+    // Who takes the triggers away is found out: a record that says something else, and one that is gone.
+    for (sql, whole) in [
+        ("UPDATE audit SET actor = 'uid:0' WHERE number = 2", false),
+        ("UPDATE audit SET actor = 'system' WHERE number = 2", true),
+        ("DELETE FROM audit WHERE number = 2", false),
+    ] {
+        let drop =
+            "DROP TRIGGER IF EXISTS audit_is_immutable; DROP TRIGGER IF EXISTS audit_is_kept";
+        sqlx::raw_sql(drop).execute(&mut raw).await.unwrap();
+        sqlx::query(sql).execute(&mut raw).await.unwrap();
+        assert_eq!(store.verify().await.is_ok(), whole, "{sql}");
+    }
 }
