@@ -19,19 +19,22 @@ pub enum Permission {
     Operate,
     /// Make, list and revoke keys.
     Keys,
+    /// Read who did what, and who was refused what.
+    Audit,
 }
 
 // === impl Permission ===
 
 impl Permission {
     /// Every permission.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::ToolList,
         Self::ToolInvoke,
         Self::Read,
         Self::Reload,
         Self::Operate,
         Self::Keys,
+        Self::Audit,
     ];
 
     /// Returns its name, as refusals say it.
@@ -47,6 +50,7 @@ impl Permission {
             Self::Reload => "config:reload",
             Self::Operate => "gateway:operate",
             Self::Keys => "key:manage",
+            Self::Audit => "audit:read",
         }
     }
 
@@ -54,14 +58,22 @@ impl Permission {
     pub const fn is_of(self, role: Role) -> bool {
         match (role, self) {
             (Role::Admin, _)
-            | (Role::Operator, Self::Read | Self::Reload | Self::Operate)
+            | (Role::Operator, Self::Read | Self::Reload | Self::Operate | Self::Audit)
             | (Role::ServiceAccount, Self::ToolList | Self::ToolInvoke)
             | (Role::Viewer, Self::Read) => true,
             (Role::Operator, Self::ToolList | Self::ToolInvoke | Self::Keys)
-            | (Role::ServiceAccount, Self::Read | Self::Reload | Self::Operate | Self::Keys)
+            | (
+                Role::ServiceAccount,
+                Self::Read | Self::Reload | Self::Operate | Self::Keys | Self::Audit,
+            )
             | (
                 Role::Viewer,
-                Self::ToolList | Self::ToolInvoke | Self::Reload | Self::Operate | Self::Keys,
+                Self::ToolList
+                | Self::ToolInvoke
+                | Self::Reload
+                | Self::Operate
+                | Self::Keys
+                | Self::Audit,
             ) => false,
         }
     }

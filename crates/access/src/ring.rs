@@ -163,6 +163,14 @@ impl KeyRing {
         Some((Arc::clone(&key.principal), key.fault(now_ms)))
     }
 
+    /// Returns who a key is or was of, also where it is not taken any more; `None` where there was never such a key.
+    pub fn owner(&self, key: &str) -> Option<Arc<Principal>> {
+        let key = ApiKey::parse(key).ok()?;
+        let keys = self.keys.load();
+        let stored = keys.get(&self.hasher.hash(&key))?;
+        Some(Arc::clone(&stored.principal))
+    }
+
     /// Returns who a key is of. Reads memory alone.
     ///
     /// # Errors

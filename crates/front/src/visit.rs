@@ -284,7 +284,8 @@ impl Front {
                 Permission::ToolList
                 | Permission::ToolInvoke
                 | Permission::Operate
-                | Permission::Keys,
+                | Permission::Keys
+                | Permission::Audit,
             ) => Decision::Missing(permission),
             (Visitor::Known(principal), _) => self.world().roles.may(principal, permission, None),
         }

@@ -28,7 +28,12 @@ fn each_role_has_its_permissions_and_no_other() {
         (Role::Admin, Permission::ALL.to_vec()),
         (
             Role::Operator,
-            vec![Permission::Read, Permission::Reload, Permission::Operate],
+            vec![
+                Permission::Read,
+                Permission::Reload,
+                Permission::Operate,
+                Permission::Audit,
+            ],
         ),
         (
             Role::ServiceAccount,
