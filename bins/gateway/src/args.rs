@@ -5,10 +5,12 @@ use std::{net::SocketAddr, time::Duration};
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
+mod audit;
 mod work;
 
-pub(crate) use self::work::{
-    CallArg, CreateArgs, SessionsCommand, SubmitArgs, TurnsCommand, WaitArgs,
+pub(crate) use self::{
+    audit::{AuditArgs, Outcome},
+    work::{CallArg, CreateArgs, SessionsCommand, SubmitArgs, TurnsCommand, WaitArgs},
 };
 
 /// The MCP gateway in which a configuration change reaches a session only as a committed policy generation.
@@ -91,6 +93,13 @@ Examples:
     /// Makes, lists and revokes API keys, whether the gateway runs or not.
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// Shows who did what, and who was refused what, newest first, whether the gateway runs or not.
+    #[command(after_help = "\
+Examples:
+  genlock audit --since 24h --outcome refused
+  genlock audit --subject svc:a --action key
+  genlock audit --jsonl > audit.jsonl")]
+    Audit(AuditArgs),
     /// Prints the JSON Schema of the config file.
     Schema,
     /// Shows the running gateway and its servers.

@@ -168,7 +168,7 @@ impl KeyRing {
         let key = ApiKey::parse(key).ok()?;
         let keys = self.keys.load();
         let stored = keys.get(&self.hasher.hash(&key))?;
-        Some(Arc::clone(&stored.principal))
+        Some(Arc::clone(&stored.key.principal))
     }
 
     /// Returns who a key is of. Reads memory alone.

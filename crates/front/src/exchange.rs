@@ -23,11 +23,12 @@ use tokio::{
 use self::offers::OfferList;
 pub(crate) use self::receiver::Receiver;
 use crate::{
-    catalog::{Entry, Target},
+    catalog::{Entry, Target as Found},
     era::{answerable, bridged},
     front::Front,
     meta_tools::{self, Batch, MetaTool, list_servers, list_tools, tool_call},
     naming::SEPARATOR,
+    witness::{Gate, Refusal, Target},
     world::World,
 };
 
@@ -127,14 +128,23 @@ impl Front {
         caller: &Caller,
     ) -> Result<Outcome, RpcError> {
         let arguments = params.get("arguments");
+        let target = Target::Tool {
+            server: entry.server.name(),
+            tool: &entry.tool.name,
+        };
         if let Err(denied) = gates.admit(arguments.map_or(b"{}", RawJson::as_bytes)) {
+            receiver.tell_refused(Gate::Validator, denied.code(), target);
             return Ok(self.refused(&denied.to_string(), denied.code(), false, caller.era));
         }
         if let Some(headers) = &caller.headers {
             if receiver.config.param_validation_required && entry.server.is_stale() {
+                receiver.tell_refused(Gate::Headers, "headers_unchecked", target);
                 return Err(unchecked(entry));
             }
-            entry.tool.params.check(headers, arguments)?;
+            let checked = entry.tool.params.check(headers, arguments);
+            checked.inspect_err(|_| {
+                receiver.tell_refused(Gate::Headers, "header_mismatch", target);
+            })?;
         }
         let _slot = match receiver.enter(&entry.server).await {
             Ok(slot) => slot,
@@ -323,7 +333,7 @@ impl Exchange {
             None => self.find_after_first_listing(&name).await,
         };
         match found {
-            Ok(Target::Tool(entry)) => {
+            Ok(Found::Tool(entry)) => {
                 let (gates, receiver) = (Arc::clone(&self.world.gates), self.receiver());
                 let Self {
                     front,
@@ -336,16 +346,39 @@ impl Exchange {
                     .call_tool(&entry, params, &gates, &receiver, &caller)
                     .await
             }
-            Ok(Target::Meta(tool)) => self.call_meta(tool, &params).await,
+            Ok(Found::Meta(tool)) => self.call_meta(tool, &params).await,
             Err(Some(error)) => Ok(self.front.not_answered(&error, self.caller.era)),
-            Err(None) => Err(RpcError::new(
-                unknown,
-                format!("unknown tool: {}", escape_text(&name)),
-            )),
+            Err(None) => {
+                self.tell_unknown(&name);
+                let message = format!("unknown tool: {}", escape_text(&name));
+                Err(RpcError::new(unknown, message))
+            }
         }
     }
 
-    fn find(&self, name: &str) -> Option<Target> {
+    /// Tells that a tool was asked for that is not there, or not for who asks. The answer is the same; what is kept is not.
+    fn tell_unknown(&self, name: &str) {
+        let world = &self.world;
+        let (gate, code, missing) = world.why_nothing(&self.caller.visitor);
+        let hidden = world.hidden(name);
+        let (code, target) = match hidden {
+            Some((server, tool)) if gate == Gate::Tool => {
+                ("tool_not_allowed", Target::Tool { server, tool })
+            }
+            Some(_) | None => (code, Target::Name(name)),
+        };
+        self.front.tell_refused(&Refusal {
+            gate,
+            code,
+            visitor: Some(&self.caller.visitor),
+            address: None,
+            generation: world.generation,
+            target,
+            missing,
+        });
+    }
+
+    fn find(&self, name: &str) -> Option<Found> {
         let catalog = &self.world.catalog;
         catalog.target(name, catalog.surface(self.caller.surface))
     }
@@ -371,10 +404,7 @@ impl Exchange {
     }
 
     /// A name that begins with the prefix of a server that was never listed may become known with its first listing.
-    async fn find_after_first_listing(
-        &mut self,
-        name: &str,
-    ) -> Result<Target, Option<ServerError>> {
+    async fn find_after_first_listing(&mut self, name: &str) -> Result<Found, Option<ServerError>> {
         if self.catch_up()
             && let Some(found) = self.find(name)
         {
@@ -419,7 +449,8 @@ impl Exchange {
             }
             MetaTool::Call => {
                 let receiver = self.receiver();
-                let batch = Batch::parse(&self.front.new_id(), &arguments, &self.world);
+                let id = self.front.new_id();
+                let batch = Batch::parse(&id, &arguments, &self.world, &receiver);
                 let Self {
                     front,
                     world,

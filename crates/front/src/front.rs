@@ -20,6 +20,7 @@ use crate::{
     resources::links::Links,
     sessions::Sessions,
     visit::Keys,
+    witness::{Refusal, Witness},
     world::{Audience, Common, World},
     worlds::{ServerWatch, Worlds, new_of_tenant, note_changes, watch},
 };
@@ -51,6 +52,8 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     pub(crate) entropy: Entropy,
     pub(crate) server_info: RawJson,
+    /// Who is told what is refused, where anybody is.
+    witness: Option<Arc<dyn Witness>>,
     /// What the host does for the meta tools, from when it has taken its place until the end: the host holds this front.
     desk: Mutex<Option<Arc<dyn Desk>>>,
     /// No new work is taken.
@@ -78,6 +81,8 @@ pub struct FrontParts {
     pub entropy: Entropy,
     /// Whether what is served is pinned, so that nobody who comes in here can move it.
     pub pinned: bool,
+    /// Who is told what is refused; `None` where nobody keeps it.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 impl Front {
@@ -91,6 +96,7 @@ impl Front {
             keys,
             entropy,
             pinned,
+            witness,
         } = parts;
         let key = [entropy(), entropy()].concat();
         let server_info = serde_json::json!({
@@ -116,6 +122,7 @@ impl Front {
                 limits,
                 entropy,
                 server_info: RawJson::encode(&server_info),
+                witness,
                 desk: Mutex::default(),
                 draining: CancellationToken::new(),
                 stopped,
@@ -136,6 +143,13 @@ impl Front {
     /// Returns what the host does for the meta tools.
     pub(crate) fn desk(&self) -> Option<Arc<dyn Desk>> {
         self.inner.desk.lock().clone()
+    }
+
+    /// Tells what was refused, where somebody keeps it.
+    pub(crate) fn tell_refused(&self, refusal: &Refusal<'_>) {
+        if let Some(witness) = &self.inner.witness {
+            witness.refused(refusal);
+        }
     }
 
     /// Puts a configuration in force: requests that are admitted from now on see it and nothing else; those that were

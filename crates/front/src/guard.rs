@@ -6,7 +6,7 @@
 use genlock_config::Config;
 use http::{HeaderName, StatusCode, header};
 
-use crate::visit::Asks;
+use crate::{visit::Asks, witness::Gate};
 
 /// Why a request is refused at the door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,15 @@ impl Stranger {
             Self::Origin => "http.origin_not_allowed",
             Self::Relayed => "http.relayed",
             Self::Remote => "http.not_local",
+        }
+    }
+
+    /// Returns what refuses them, for whoever keeps a record of it.
+    pub(crate) fn gate(self) -> Gate {
+        match self {
+            Self::Host => Gate::Host,
+            Self::Origin => Gate::Origin,
+            Self::Relayed | Self::Remote => Gate::Local,
         }
     }
 

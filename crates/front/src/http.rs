@@ -32,6 +32,7 @@ use crate::{
     reply::{self, Pending, Progress},
     sessions::Session,
     visit::{self, Asks, Visit},
+    witness::{self, Gate, Target},
     world::World,
 };
 
@@ -126,7 +127,18 @@ async fn at_the_door(
             request.extensions_mut().insert(visitor);
             next.run(request).await
         }
-        Decision::Missing(permission) => visit::forbidden(permission),
+        Decision::Missing(permission) => {
+            front.tell_refused(&witness::Refusal {
+                gate: Gate::Permission,
+                code: "permission_denied",
+                visitor: Some(&visitor),
+                address: visit::remote(request.extensions()),
+                generation: front.in_force().0,
+                target: Target::Route(request.method().as_str(), path.as_str()),
+                missing: Some(permission),
+            });
+            visit::forbidden(permission)
+        }
     }
 }
 
@@ -272,13 +284,36 @@ impl Front {
     ) -> Result<HttpResponse, Refused> {
         match incoming {
             Incoming::Batch(items) => self.receive_batch(world, items, &from).await,
-            Incoming::One(message) => match admit_http(&from.headers, &message).map_err(refusal)? {
+            Incoming::One(message) => match self.admitted(&world, &message, &from)? {
                 Admitted::Modern(meta) => self.receive_modern(world, message, meta, from).await,
                 Admitted::Legacy(version) => {
                     self.receive_legacy(world, message, version, &from).await
                 }
             },
         }
+    }
+
+    /// Classifies a message, and tells of one whose headers say other than its body.
+    fn admitted(
+        &self,
+        world: &World,
+        message: &Message,
+        from: &Source,
+    ) -> Result<Admitted, Refused> {
+        admit_http(&from.headers, message).map_err(|refused| {
+            if refused.error.code == code::HEADER_MISMATCH {
+                self.tell_refused(&witness::Refusal {
+                    gate: Gate::Headers,
+                    code: "header_mismatch",
+                    visitor: Some(&from.visitor),
+                    address: None,
+                    generation: world.generation,
+                    target: Target::Unseen,
+                    missing: None,
+                });
+            }
+            refusal(refused)
+        })
     }
 
     // === modern ===

@@ -26,6 +26,7 @@ mod sessions;
 mod tenant;
 mod views;
 mod visit;
+mod witness;
 mod world;
 mod worlds;
 
@@ -34,3 +35,4 @@ pub use explain::walk_connection;
 pub use front::{Entropy, Front, FrontParts};
 pub use http::{Need, Needs};
 pub use visit::{Keys, RemoteAddress};
+pub use witness::{Gate, Refusal, Target, Witness};

@@ -14,12 +14,20 @@ use genlock_config::Auth;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use serde_json::json;
 
-use crate::{front::Front, guard, reply, world::World};
+use crate::{
+    front::Front,
+    guard, reply,
+    witness::{Gate, Refusal, Target},
+    world::World,
+};
 
 /// What clients are told that have to say who they are.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"genlock\"");
 /// What a key begins with, wherever it stands.
 const KEY: &str = "glk_";
+
+/// What is answered to an address that is locked out.
+const TOO_MANY: &str = "auth.too_many_attempts";
 
 /// The address that a request came from, as the host knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +104,14 @@ impl Keys {
         }
     }
 
-    /// Answers who is not let in. What a wrong credential was wrong about is for the log alone.
-    fn refuse(&self, unclear: Unclear, remote: Option<IpAddr>) -> Refused {
+    /// Returns whose key a refused request shows, where it shows one that was good once.
+    fn owner(&self, auth: &Auth, asks: &Asks<'_>) -> Option<Arc<Principal>> {
+        let key = credential(asks, &auth.api_key.header_name).ok()??;
+        self.ring.owner(key)
+    }
+
+    /// Answers who is not let in. What a wrong credential was wrong about, which is the code, is not for the answer.
+    fn refuse(&self, unclear: Unclear, remote: Option<IpAddr>) -> (&'static str, Refused) {
         let (status, code, text) = match unclear {
             Unclear::Missing => (
                 StatusCode::UNAUTHORIZED,
@@ -120,7 +134,7 @@ impl Keys {
                 self.attempts.failed(address, now);
                 // Who is locked out does not fill the log either.
                 if let Some(wait) = self.attempts.wait_s(address, now) {
-                    return too_many(wait);
+                    return (TOO_MANY, too_many(wait));
                 }
                 tracing::warn!(why, %address, "a credential was refused");
                 (
@@ -135,14 +149,18 @@ impl Keys {
             let headers = response.headers_mut();
             headers.insert(header::WWW_AUTHENTICATE, CHALLENGE);
         }
-        Box::new(response)
+        let code = match unclear {
+            Unclear::Refused(why) => why,
+            Unclear::Missing | Unclear::Ambiguous | Unclear::InUrl => code,
+        };
+        (code, Box::new(response))
     }
 }
 
 fn too_many(wait: u64) -> Refused {
     let mut response = reply::failure(
         StatusCode::TOO_MANY_REQUESTS,
-        "auth.too_many_attempts",
+        TOO_MANY,
         "too many wrong credentials came from this address",
     );
     response
@@ -223,6 +241,7 @@ impl Front {
         let world = self.world();
         let config = &world.config;
         guard::check(asks, config).map_err(|stranger| {
+            self.tell_stranger(asks, &world, stranger.gate(), stranger.code(), None);
             Box::new(reply::failure(
                 guard::Stranger::STATUS,
                 stranger.code(),
@@ -234,10 +253,35 @@ impl Front {
             true => {
                 let keys = &self.inner.keys;
                 let principal = keys.principal(&config.auth, asks);
-                Visitor::Known(principal.map_err(|unclear| keys.refuse(unclear, asks.remote))?)
+                Visitor::Known(principal.map_err(|unclear| {
+                    let (code, refused) = keys.refuse(unclear, asks.remote);
+                    let of = keys.owner(&config.auth, asks).map(Visitor::Known);
+                    self.tell_stranger(asks, &world, Gate::Credential, code, of.as_ref());
+                    refused
+                })?)
             }
         };
         Ok(Visit { world, visitor })
+    }
+
+    /// Tells of a request that was refused at the door.
+    fn tell_stranger(
+        &self,
+        asks: &Asks<'_>,
+        world: &World,
+        gate: Gate,
+        code: &str,
+        of: Option<&Visitor>,
+    ) {
+        self.tell_refused(&Refusal {
+            gate,
+            code,
+            visitor: of,
+            address: asks.remote,
+            generation: world.generation,
+            target: Target::Unseen,
+            missing: None,
+        });
     }
 
     /// Admits a request whose body has arrived: returns what it sees from here on, and who asks.

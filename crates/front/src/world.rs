@@ -12,8 +12,10 @@ use tokio::time::Instant;
 use crate::{
     catalog::{Catalog, Terms},
     meta_tools::MetaTool,
+    naming::SEPARATOR,
     resources::shelf::Shelf,
     tenant::{Sight, Tenant},
+    witness::Gate,
 };
 
 /// Whose view a world is.
@@ -274,9 +276,50 @@ impl World {
         }
     }
 
+    /// Tells why a visitor of this audience is refused a tool: for want of a permission, of a tenant, or of the tool.
+    pub(crate) fn why_nothing(
+        &self,
+        visitor: &Visitor,
+    ) -> (Gate, &'static str, Option<Permission>) {
+        match (&self.audience, visitor) {
+            (Audience::Nobody, Visitor::Known(principal)) => {
+                let tenant = principal.tenant.as_deref();
+                match self.roles.may(principal, Permission::ToolInvoke, tenant) {
+                    Decision::Missing(missing) => {
+                        (Gate::Permission, "permission_denied", Some(missing))
+                    }
+                    Decision::Allowed => (Gate::Tenant, "no_tenant", None),
+                }
+            }
+            (Audience::Nobody, Visitor::Local) => (Gate::Tenant, "no_tenant", None),
+            (Audience::Everyone | Audience::Tenant(_), _) => (Gate::Tool, "unknown_tool", None),
+        }
+    }
+
+    /// Returns the server and the tool that a name stands for, where the rules hide it from this audience, whether there is
+    /// such a tool or not.
+    pub(crate) fn hidden<'a>(&'a self, name: &'a str) -> Option<(&'a str, &'a str)> {
+        let definitions = self.config.servers.values();
+        let named = definitions.filter_map(|definition| {
+            let rest = name.strip_prefix(definition.prefix.as_str())?;
+            Some((definition.name.as_str(), rest.strip_prefix(SEPARATOR)?))
+        });
+        let mut hidden = named.filter(|(server, tool)| !self.shows(server, tool));
+        hidden.next()
+    }
+
     /// Tells whether a server has a tool for this audience.
     pub(crate) fn shows(&self, server: &str, tool: &str) -> bool {
         self.gates.shows(server, tool, self.audience.tenant())
+    }
+
+    /// Returns the code of why a tool of a server is refused; `None` where it is not, or nobody knows yet.
+    pub(crate) fn refuses(&self, server: &Server, tool: &str) -> Option<&'static str> {
+        if !self.shows(server.name(), tool) {
+            return Some("tool_not_allowed");
+        }
+        let tools = server.tools().filter(|_| server.is_listed())?;
+        tools.get(tool).is_none().then_some("unknown_tool")
     }
 
     /// Settles who owns a bare name, once every server was listed or the wait for that is over. Nobody is shown a list

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
+    audit::Act,
     methods::Peer,
     reload::{LIST, ReloadRequest, Reloader},
     report::{ReloadError, Report},
@@ -92,7 +93,7 @@ fn request(
         serde_json::from_slice(body)
             .map_err(|error| refuse("invalid_params", &error.to_string()))?
     };
-    let mut request = ReloadRequest::new(cause, Peer::from(visitor).actor());
+    let mut request = ReloadRequest::of(cause, Peer::from(visitor).who());
     request.dry_run = body.dry_run;
     request.confirm_mass_removal = body.confirm_mass_removal;
     if let Some(seconds) = body.wait_s {
@@ -162,10 +163,19 @@ fn no_such_generation() -> Response {
     )
 }
 
-async fn export(State(reloader): State<Arc<Reloader>>) -> Response {
+async fn export(
+    State(reloader): State<Arc<Reloader>>,
+    Extension(visitor): Extension<Visitor>,
+) -> Response {
     let head = reloader.head();
-    Json(json!({"generation": head.number, "yaml": head.snapshot.redacted().to_yaml()}))
-        .into_response()
+    let act = Act::new(Peer::from(visitor).who(), "config.export").under(Some(head.number));
+    let kept = reloader.audit().done(act).await;
+    let yaml = head.snapshot.redacted().to_yaml();
+    let mut export = json!({"generation": head.number, "yaml": yaml});
+    if let Some(word) = kept.word() {
+        export["audit"] = json!(word);
+    }
+    Json(export).into_response()
 }
 
 async fn list(State(reloader): State<Arc<Reloader>>, Query(page): Query<Page>) -> Response {

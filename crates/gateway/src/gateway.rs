@@ -13,7 +13,7 @@ use camino::Utf8PathBuf;
 use genlock_access::{KeyHasher, KeyRing};
 use genlock_authority::{Authority, Parts, worker::Workers};
 use genlock_config::Config;
-use genlock_front::{Entropy, Front, FrontParts, Keys, RemoteAddress};
+use genlock_front::{Entropy, Front, FrontParts, Keys, RemoteAddress, Witness};
 use genlock_policy::{Actor, Cause, GenerationNumber};
 use genlock_servers::{HostEnvironment, Keeper, Pool, PoolBuilder, SchemaCache, Servers};
 use hyper::{
@@ -36,7 +36,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     api,
-    boot::{BootError, boot},
+    audit::{Act, Audit, Who},
+    boot::{BootError, Booted, boot},
     control::{self, Control},
     demo,
     events::Events,
@@ -100,6 +101,11 @@ impl Host {
     pub fn keeper(mut self, keeper: Keeper) -> Self {
         self.keeper = Some(keeper);
         self
+    }
+
+    /// Returns the wall clock.
+    pub(crate) fn clock(&self) -> Arc<dyn Fn() -> SystemTime + Send + Sync> {
+        Arc::clone(&self.clock)
     }
 
     /// Returns the time of now.
@@ -209,6 +215,7 @@ impl GatewayBuilder {
             environment: self.environment,
             cache: self.cache,
             hidden: self.hidden,
+            witness: None,
         };
         // Nobody has a key where there is no store of keys.
         let key = [self.host.random(), self.host.random()].concat();
@@ -225,6 +232,8 @@ struct Assembly<'a> {
     cache: Option<Utf8PathBuf>,
     /// What servers in namespaces must not see.
     hidden: Vec<Utf8PathBuf>,
+    /// Who is told what is refused.
+    witness: Option<Arc<dyn Witness>>,
 }
 
 impl Assembly<'_> {
@@ -262,6 +271,7 @@ impl Assembly<'_> {
             keys: Keys::new(ring, Arc::clone(&self.host.clock)),
             entropy: Arc::clone(&self.host.entropy),
             pinned: false,
+            witness: self.witness,
         });
         Gateway {
             front,
@@ -292,6 +302,16 @@ pub struct Home<'a> {
     pub worker: Option<PathBuf>,
 }
 
+/// Says how a gateway started: on which generation, and why not on that of the file where that is so.
+fn started(booted: &Booted) -> Act {
+    let act = Act::new(Who::system(), "gateway.boot").under(Some(booted.generation.number));
+    let code = booted.degraded.as_ref().map(|refused| &refused["code"]);
+    match code.and_then(serde_json::Value::as_str) {
+        Some(code) => act.detail(format!("degraded: {code}")),
+        None => act,
+    }
+}
+
 /// Starts the demo server in a thread of work of its own and returns the other end of its pipe.
 fn in_process_demo(clock: &demo::Clock) -> tokio::io::DuplexStream {
     let (ours, its) = tokio::io::duplex(256 * 1024);
@@ -313,6 +333,7 @@ impl Sessions {
     ) -> Result<Self, BootError> {
         let (store, profile, epoch) = reloader.history().authority();
         let (runners, workers) = runners(worker, environment, &profile, epoch);
+        let runners = reloader.audit().watching(runners);
         let events = reloader.events().clone();
         let authority = Authority::start(Parts {
             store,
@@ -374,6 +395,9 @@ impl Gateway {
         for finding in &booted.warnings {
             tracing::warn!(code = finding.code, "{finding}");
         }
+        let audit = Audit::new(&booted.history, host.clock());
+        audit.in_force(booted.generation.number);
+        let started = started(&booted);
         let hidden = std::iter::once(home.state_dir.path().to_owned())
             .chain(home.source.file.clone())
             .collect();
@@ -382,11 +406,12 @@ impl Gateway {
             hidden,
             environment: home.environment.iter().cloned().collect(),
             cache: Some(home.state_dir.schema_cache()),
+            witness: Some(Arc::new(audit.clone())),
         };
         let generation = booted.generation;
         let auth = &generation.config.auth;
         let dir = home.state_dir.path();
-        let keys = KeyStore::open(&booted.history, dir, auth, host).await?;
+        let keys = KeyStore::open(&booted.history, dir, auth, host, &audit).await?;
         let mut gateway = assembly.assemble(
             Some(generation.number),
             Arc::clone(&generation.config),
@@ -403,11 +428,14 @@ impl Gateway {
             generation,
             booted.degraded,
         );
-        let reloader = Arc::new(reloader.telling(gateway.events.clone()));
+        let reloader = Arc::new(reloader.telling(gateway.events.clone(), audit.clone()));
         let pool = Arc::clone(&gateway.pool);
         let sessions =
             Sessions::start(&reloader, pool, home.worker, home.environment, host).await?;
         gateway.sessions = Some(sessions);
+        gateway.keep_audit(&reloader);
+        // A record that is not written waits, and the status says so.
+        let _ = audit.done(started).await;
         gateway.reloader = Some(Door { reloader, triggers });
         gateway.front.attach(Arc::new(gateway.methods()));
         gateway.work_off_triggers(asked);
@@ -438,6 +466,16 @@ impl Gateway {
                 let _ = reloader.reload(&request).await;
             }
         });
+    }
+
+    /// Writes what is refused, and deletes what is too old by the configuration in force.
+    fn keep_audit(&self, reloader: &Arc<Reloader>) {
+        let audit = reloader.audit();
+        let stop = || self.stop.clone();
+        self.tasks.spawn(audit.clone().write_behind(stop()));
+        let reloader = Arc::clone(reloader);
+        let days = move || reloader.head().config.retention.audit_days;
+        self.tasks.spawn(audit.clone().tidy(days, stop()));
     }
 
     fn watch_file(&self, seen: Content) {
@@ -689,6 +727,7 @@ impl Gateway {
         self.tasks.close();
         let _ = timeout(Duration::from_secs(1), self.tasks.wait()).await;
         if let Some(door) = &self.reloader {
+            door.reloader.audit().flush().await;
             door.reloader.history().close().await;
         }
         if let Some(keys) = &self.keys {

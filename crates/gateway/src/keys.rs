@@ -9,13 +9,13 @@ use camino::{Utf8Path, Utf8PathBuf};
 use genlock_access::{ApiKey, KeyHash, KeyRing, Principal, StoredKey};
 use genlock_config::{Auth, LoadError, ProfileId, StorageDriver};
 use genlock_mcp::{Outcome, RawJson, RawObject};
-use genlock_policy::Actor;
 use genlock_store::{
     Epoch, Fault, KeyRecord, Location, NewKey, OpenError, Options, Store, WriteFault, open,
 };
 use serde_json::{Value, json};
 
 use crate::{
+    audit::{Act, Audit, Kept, Who},
     control::{ControlError, outcome},
     gateway::Host,
     history::{History, HistoryError},
@@ -38,6 +38,7 @@ pub(crate) struct KeyStore {
     epoch: Epoch,
     ring: KeyRing,
     host: Host,
+    audit: Audit,
 }
 
 /// Why the keys cannot be used.
@@ -71,8 +72,8 @@ pub(crate) struct KeyRequest {
     pub(crate) lasts: Option<Duration>,
 }
 
-/// The keys of a state directory that no gateway runs on.
-pub struct OfflineKeys {
+/// The keys and the audit of a state directory that no gateway runs on.
+pub struct Offline {
     keys: KeyStore,
     history: History,
     // Held as long as the keys are worked on.
@@ -102,6 +103,7 @@ impl KeyStore {
         state_dir: &Utf8Path,
         auth: &Auth,
         host: &Host,
+        audit: &Audit,
     ) -> Result<Self, KeysError> {
         let (store, profile, epoch) = history.authority();
         let mut keys = Self {
@@ -111,6 +113,7 @@ impl KeyStore {
             epoch,
             ring: KeyRing::new(history.key_hasher()),
             host: host.clone(),
+            audit: audit.clone(),
         };
         if let Some(path) = file(state_dir, auth) {
             let opened = open(&Location::sqlite(&path), &Options::default()).await;
@@ -128,11 +131,7 @@ impl KeyStore {
     }
 
     /// Makes a key. It is taken from the moment this returns; what is returned shows it for the only time.
-    pub(crate) async fn create(
-        &self,
-        request: KeyRequest,
-        actor: Actor,
-    ) -> Result<Value, WriteFault> {
+    pub(crate) async fn create(&self, request: KeyRequest, who: Who) -> Result<Value, WriteFault> {
         let mut random = [0; 32];
         let bytes = self.host.random().into_iter().chain(self.host.random());
         random
@@ -151,7 +150,7 @@ impl KeyStore {
             principal: request.principal,
             tenant: request.tenant,
             groups: request.groups,
-            actor,
+            actor: who.actor.clone(),
             at_ms: now,
             expires_ms: lasts.map(|lasts| now.saturating_add(lasts)),
         };
@@ -163,8 +162,11 @@ impl KeyStore {
             by = record.made.actor.as_str(),
             "API key made"
         );
+        let act = Act::new(who, "key.create").on(record.made.id.as_str());
+        let kept = self.audit.done(act.detail(of(&record))).await;
         let mut shown = shown(&record);
         shown["key"] = json!(key.expose());
+        say(&mut shown, kept);
         Ok(shown)
     }
 
@@ -177,19 +179,19 @@ impl KeyStore {
 
     /// Revokes a key; `None` where there is none. It is not taken from the moment this is asked for, also where the disk
     /// fails.
-    pub(crate) async fn revoke(
-        &self,
-        id: &str,
-        actor: &Actor,
-    ) -> Result<Option<Value>, WriteFault> {
+    pub(crate) async fn revoke(&self, id: &str, who: Who) -> Result<Option<Value>, WriteFault> {
         self.ring.revoke(id);
         let now = unix_ms(self.host.now());
         let revoked = self.store.revoke_key(self.epoch, &self.profile, id, now);
-        let revoked = revoked.await?;
-        if revoked.is_some() {
-            tracing::info!(id, by = actor.as_str(), "API key revoked");
-        }
-        Ok(revoked.as_ref().map(shown))
+        let Some(record) = revoked.await? else {
+            return Ok(None);
+        };
+        tracing::info!(id, by = who.actor.as_str(), "API key revoked");
+        let act = Act::new(who, "key.revoke").on(record.made.id.as_str());
+        let kept = self.audit.done(act.detail(of(&record))).await;
+        let mut shown = shown(&record);
+        say(&mut shown, kept);
+        Ok(Some(shown))
     }
 
     fn new_id(&self) -> String {
@@ -238,6 +240,26 @@ fn stored(record: &KeyRecord) -> StoredKey {
     }
 }
 
+/// Says of a key what a record of the audit has.
+fn of(record: &KeyRecord) -> String {
+    let made = &record.made;
+    let mut text = format!("of {}", made.principal);
+    if let Some(tenant) = &made.tenant {
+        text.push_str(&format!(", tenant {tenant}"));
+    }
+    for group in &made.groups {
+        text.push_str(&format!(", group {group}"));
+    }
+    text
+}
+
+/// Says in an answer that the record of what was done is not on the disk, where that is so.
+fn say(answer: &mut Value, kept: Kept) {
+    if let Some(word) = kept.word() {
+        answer["audit"] = json!(word);
+    }
+}
+
 fn shown(record: &KeyRecord) -> Value {
     let made = &record.made;
     json!({
@@ -251,10 +273,10 @@ fn shown(record: &KeyRecord) -> Value {
     })
 }
 
-// === impl OfflineKeys ===
+// === impl Offline ===
 
-impl OfflineKeys {
-    /// Opens the keys of a claimed state directory, where its config says that they are.
+impl Offline {
+    /// Opens the stores of a claimed state directory, the keys where its config says that they are.
     ///
     /// # Errors
     /// Where the config is not valid, or a store cannot be opened.
@@ -266,7 +288,11 @@ impl OfflineKeys {
         let config = source.load().map_err(KeysError::Config)?.config;
         let path = claimed.path().to_owned();
         let history = History::open(&path, config.profile.clone(), || host.random()).await?;
-        let keys = KeyStore::open(&history, &path, &config.auth, host).await?;
+        let audit = Audit::new(&history, host.clock());
+        if let Some(head) = history.head().await? {
+            audit.in_force(head.number);
+        }
+        let keys = KeyStore::open(&history, &path, &config.auth, host, &audit).await?;
         Ok(Self {
             keys,
             history,
@@ -274,12 +300,15 @@ impl OfflineKeys {
         })
     }
 
-    /// Answers `key.create`, `key.list` or `key.revoke`, as a running gateway does.
+    /// Answers `key.create`, `key.list`, `key.revoke` or `audit.list`, as a running gateway does.
     ///
     /// # Errors
     /// Where it is refused.
     pub async fn call(&self, method: &str, params: &RawObject) -> Result<RawJson, ControlError> {
-        let answered = methods::answer_keys(&self.keys, method, params).await;
+        let answered = match method {
+            "audit.list" => methods::answer_audit(&self.keys.audit, params).await,
+            method => methods::answer_keys(&self.keys, method, params).await,
+        };
         answered
             .map(|value| RawJson::encode(&value))
             .or_else(|error| outcome(method, Outcome::Error(error.to_raw())))
@@ -288,12 +317,13 @@ impl OfflineKeys {
     /// Closes the stores.
     pub async fn close(self) {
         self.keys.close().await;
+        self.keys.audit.flush().await;
         self.history.close().await;
     }
 }
 
-impl std::fmt::Debug for OfflineKeys {
+impl std::fmt::Debug for Offline {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OfflineKeys").finish_non_exhaustive()
+        f.debug_struct("Offline").finish_non_exhaustive()
     }
 }

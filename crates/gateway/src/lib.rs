@@ -19,6 +19,7 @@
 //! one. See `docs/architecture.md`.
 
 mod api;
+mod audit;
 mod boot;
 mod bridge;
 mod control;
@@ -32,6 +33,7 @@ mod metrics;
 mod pinned_doors;
 mod pins;
 mod reload;
+mod reload_request;
 mod report;
 mod routes;
 mod runners;
@@ -47,7 +49,7 @@ pub use demo::serve as serve_demo;
 pub use events::Event;
 pub use gateway::{Gateway, GatewayBuilder, Home, Host, ReloadTrigger};
 pub use history::{HistoryError, RestoreFault};
-pub use keys::{KeysError, OfflineKeys};
+pub use keys::{KeysError, Offline};
 pub use reload::ReloadRequest;
 pub use report::{Phases, ReloadError, Report, ServersReport};
 pub use source::ConfigSource;

@@ -11,7 +11,7 @@ use axum::{
 };
 use genlock_servers::{Server, ServerSnapshot};
 
-use crate::status::Status;
+use crate::{audit::Audit, status::Status};
 
 /// Writes metrics, each family with its help and its type.
 #[derive(Default)]
@@ -51,6 +51,9 @@ fn page(status: &Status) -> String {
             "Whether the last wish for a configuration was refused.",
         );
         page.sample("genlock_degraded", &[], degraded);
+    }
+    if let Some(reloader) = &status.reloader {
+        page.audit(reloader.audit());
     }
     page.family("genlock_tools", "gauge", "The tools that are shown.");
     page.sample("genlock_tools", &[], status.front.tools_shown().0 as u64);
@@ -97,6 +100,34 @@ impl Page {
             false => format!("{{{}}}", labels.join(",")),
         };
         let _ = writeln!(self.0, "{name}{labels} {value}");
+    }
+
+    fn audit(&mut self, audit: &Audit) {
+        let families = [
+            (
+                "written_total",
+                "counter",
+                "Audit records that were written.",
+                audit.written(),
+            ),
+            (
+                "unwritten",
+                "gauge",
+                "Audit records that the store has not taken yet.",
+                audit.unwritten(),
+            ),
+            (
+                "lost_total",
+                "counter",
+                "Audit records that were lost for want of room.",
+                audit.lost(),
+            ),
+        ];
+        for (name, kind, help, value) in families {
+            let name = format!("genlock_audit_{name}");
+            self.family(&name, kind, help);
+            self.sample(&name, &[], value);
+        }
     }
 
     fn servers(&mut self, servers: &[ServerSnapshot]) {

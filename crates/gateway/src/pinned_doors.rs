@@ -20,7 +20,7 @@ use axum::{
 use genlock_access::KeyRing;
 use genlock_authority::{Authority, SessionPolicy, TokenKey};
 use genlock_config::{Auth, Config, Mode, ServerDefinition};
-use genlock_front::{Entropy, Front, FrontParts, Keys};
+use genlock_front::{Entropy, Front, FrontParts, Gate, Keys, RemoteAddress};
 use genlock_policy::GenerationNumber;
 use genlock_servers::{Pool, Servers};
 use parking_lot::Mutex;
@@ -29,7 +29,11 @@ use tokio::{sync::watch, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
-use crate::{reload::Reloader, reload::unix_ms, status::failure};
+use crate::{
+    audit::{Act, Who},
+    reload::{Reloader, unix_ms},
+    status::failure,
+};
 
 /// How long a server that only pinned views use goes on after its last call.
 const IDLE: Duration = Duration::from_secs(300);
@@ -157,6 +161,20 @@ impl PinnedDoors {
         Some((door.front, now))
     }
 
+    /// Records that nobody was let in. Which session was asked for is kept where there is one, and no text of a stranger's.
+    async fn tell_refused(&self, session: &str, from: Option<RemoteAddress>) {
+        let who = Who::address(from.map(|RemoteAddress(address)| address));
+        let mut act = Act::new(who, "auth.refused");
+        if let Ok(policy) = self.inner.authority.policy(session).await {
+            let policy = Arc::clone(&policy.borrow());
+            act = act
+                .on(policy.session.id.as_str())
+                .under(Some(generation(&policy)));
+        }
+        let audit = self.inner.reloader.audit();
+        audit.refused(act, Some(Gate::Credential.as_str()), "unauthorized");
+    }
+
     /// Makes the front of a session; the first of several at once stays.
     fn open(
         &self,
@@ -169,7 +187,7 @@ impl PinnedDoors {
         let door = doors.entry(session.to_owned()).or_insert_with(|| {
             let entropy = Arc::clone(&self.inner.entropy);
             let door = Door {
-                front: self.front(generation(now), config, servers, entropy),
+                front: self.front(now, config, servers, entropy),
                 policy,
                 served: Arc::new(Mutex::new(now.session.policy_seq.get())),
                 used: Instant::now(),
@@ -183,21 +201,23 @@ impl PinnedDoors {
 
     fn front(
         &self,
-        generation: GenerationNumber,
+        policy: &SessionPolicy,
         config: Arc<Config>,
         servers: Servers,
         entropy: Entropy,
     ) -> Front {
         // No key opens it: whoever comes in has shown the token of the session.
         let ring = KeyRing::new(self.inner.reloader.history().key_hasher());
+        let (audit, session) = (self.inner.reloader.audit(), &policy.session);
         Front::new(FrontParts {
-            generation: Some(generation),
+            generation: Some(generation(policy)),
             config,
             servers,
             pool: Arc::clone(&self.inner.pool),
             keys: Keys::new(ring, Arc::clone(&self.inner.clock)),
             entropy,
             pinned: true,
+            witness: Some(audit.of_session(session.id.as_str(), &session.owner)),
         })
     }
 
@@ -297,6 +317,8 @@ async fn serve(
         None => None,
     };
     let Some(front) = front else {
+        let from = request.extensions().get::<RemoteAddress>().copied();
+        doors.tell_refused(&session, from).await;
         return unauthorized();
     };
     // From here on it is a request as any other, of a front that serves this session alone.

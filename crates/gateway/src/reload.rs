@@ -9,8 +9,8 @@ use camino::Utf8Path;
 use genlock_config::{Config, Finding};
 use genlock_front::Front;
 use genlock_policy::{
-    Actor, Cause, Changes, Decision, Generation, GenerationNumber, Plan, SectionChange, Snapshot,
-    diff, pending_restart,
+    Changes, Decision, Generation, GenerationNumber, Plan, SectionChange, Snapshot, diff,
+    pending_restart,
 };
 use genlock_servers::{Pool, Reconciled, Server, ServerSnapshot};
 use genlock_store::{CommitError, GenerationRecord};
@@ -21,6 +21,7 @@ use tokio::{
 };
 
 use crate::{
+    audit::{Act, Audit},
     events::Events,
     history::{Draft, History, stored_overlay, stored_snapshot},
     pins::Pins,
@@ -31,41 +32,12 @@ use crate::{
     source::ConfigSource,
 };
 
+pub use crate::reload_request::ReloadRequest;
+
 /// How many generations one list holds at most.
 pub(crate) const LIST: u32 = 200;
 /// How long a report waits for servers unless it is asked for otherwise.
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
-
-/// What is asked of a reload.
-#[derive(Debug, Clone)]
-pub struct ReloadRequest {
-    /// What asks.
-    pub cause: Cause,
-    /// Who asks.
-    pub actor: Actor,
-    /// The head that the caller has seen; another one is a conflict.
-    pub expected: Option<GenerationNumber>,
-    /// Whether to stop before the commit.
-    pub dry_run: bool,
-    /// Whether the last servers may be removed.
-    pub confirm_mass_removal: bool,
-    /// How long the report waits for servers that were started.
-    pub wait: Duration,
-}
-
-impl ReloadRequest {
-    /// Asks for a plain reload.
-    pub fn new(cause: Cause, actor: Actor) -> Self {
-        Self {
-            cause,
-            actor,
-            expected: None,
-            dry_run: false,
-            confirm_mass_removal: false,
-            wait: WAIT,
-        }
-    }
-}
 
 /// Brings configurations into force, one at a time.
 pub(crate) struct Reloader {
@@ -74,6 +46,7 @@ pub(crate) struct Reloader {
     front: Front,
     pool: Arc<Pool>,
     events: Events,
+    audit: Audit,
     clock: Arc<dyn Fn() -> std::time::SystemTime + Send + Sync>,
     booted: Arc<Snapshot>,
     /// The generation in force, for whoever is about to replace it: held as long as one reload takes.
@@ -146,12 +119,14 @@ impl Reloader {
         degraded: Option<Value>,
     ) -> Self {
         let booted = Arc::clone(&head.snapshot);
+        let audit = Audit::new(&history, Arc::clone(&clock));
         Self {
             source,
             history,
             front,
             pool,
             events: Events::new(),
+            audit,
             clock,
             booted,
             in_force: ArcSwap::from_pointee(head.clone()),
@@ -166,9 +141,17 @@ impl Reloader {
         &self.pins
     }
 
-    /// Tells of what happens where others of the gateway tell as well.
-    pub(crate) fn telling(self, events: Events) -> Self {
-        Self { events, ..self }
+    /// Tells of what happens, and records it, where others of the gateway do as well.
+    pub(crate) fn telling(self, events: Events, audit: Audit) -> Self {
+        Self {
+            events,
+            audit,
+            ..self
+        }
+    }
+
+    pub(crate) fn audit(&self) -> &Audit {
+        &self.audit
     }
 
     pub(crate) fn history(&self) -> &History {
@@ -224,7 +207,7 @@ impl Reloader {
             let loaded = source.load()?;
             Ok((history.snapshot(&loaded.config), loaded))
         });
-        let outcome = match loaded.await {
+        let mut outcome = match loaded.await {
             Ok((snapshot, loaded)) => {
                 let candidate = Candidate {
                     snapshot: Arc::new(snapshot),
@@ -241,6 +224,8 @@ impl Reloader {
         };
         drop(head);
         self.tell(request, &outcome);
+        let act = Act::new(request.who.clone(), "config.reload");
+        self.keep(request, act, &mut outcome).await;
         outcome
     }
 
@@ -255,7 +240,7 @@ impl Reloader {
     ) -> Result<Report, ReloadError> {
         let began = Instant::now();
         let mut head = self.head.lock().await;
-        let outcome = match self.earlier(number, &head).await {
+        let mut outcome = match self.earlier(number, &head).await {
             Ok(candidate) => {
                 self.bring_into_force(&mut head, candidate, request, began)
                     .await
@@ -264,6 +249,9 @@ impl Reloader {
         };
         drop(head);
         self.tell(request, &outcome);
+        let act = Act::new(request.who.clone(), "generation.rollback");
+        let act = act.on(format!("generation {number}"));
+        self.keep(request, act, &mut outcome).await;
         let removals = Removals::NotAwaited;
         Ok(self.finish(outcome?, request.wait, removals).await.report)
     }
@@ -340,6 +328,7 @@ impl Reloader {
             restart_required: Vec::new(),
             warnings: candidate.warnings,
             duration_ms: 0,
+            audit: None,
             phases: Phases::default(),
         };
         let decision = plan.decide();
@@ -430,6 +419,7 @@ impl Reloader {
             Arc::clone(&generation.config),
             servers,
         );
+        self.audit.in_force(generation.number);
         let old = self.in_force.swap(Arc::new(generation.clone()));
         // To take a large one apart needs milliseconds, which nobody has to wait for.
         drop(tokio::task::spawn_blocking(move || drop(old)));
@@ -551,6 +541,20 @@ impl Reloader {
                 }
                 self.events.tell("generation.refused", refusal);
             }
+        }
+    }
+
+    /// Records what came out, and says in the report where the record is not on the disk.
+    async fn keep(
+        &self,
+        request: &ReloadRequest,
+        act: Act,
+        outcome: &mut Result<Begun, ReloadError>,
+    ) {
+        let came = outcome.as_ref().map(|begun| &begun.report);
+        let kept = self.audit.reload(request, act, came).await;
+        if let Ok(begun) = outcome {
+            begun.report.audit = kept.word();
         }
     }
 

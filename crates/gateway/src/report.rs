@@ -32,6 +32,9 @@ pub struct Report {
     pub warnings: Vec<Finding>,
     /// How long it took.
     pub duration_ms: u64,
+    /// `pending` where the record of it is not on the disk yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit: Option<&'static str>,
     /// How much of that the steps took; the rest is waiting, for another reload and for servers.
     pub phases: Phases,
 }

@@ -22,7 +22,7 @@ enum Serves {
 use Serves::{As, Methods, With};
 
 /// The routes.
-const ROUTES: [(&str, &str, Serves); 17] = [
+const ROUTES: [(&str, &str, Serves); 18] = [
     ("GET", "/api/status", As("status")),
     ("GET", "/api/servers", As("server.list")),
     ("GET", "/api/servers/{name}", As("server.get")),
@@ -43,6 +43,7 @@ const ROUTES: [(&str, &str, Serves); 17] = [
     ),
     ("POST", "/api/rpc", Methods),
     ("GET", "/api/keys", As("key.list")),
+    ("GET", "/api/audit", As("audit.list")),
     ("GET", "/api/sessions", As("session.list")),
     ("GET", "/api/sessions/{id}", As("session.get")),
     ("GET", "/api/turns/{id}", As("turn.receipt")),

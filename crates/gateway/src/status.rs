@@ -91,6 +91,9 @@ impl Status {
             "draining": draining,
             "containment": self.pool.containment().await,
         });
+        if let Some(reloader) = &self.reloader {
+            shown["audit"] = reloader.audit().status();
+        }
         self.add_tenants(&mut shown);
         shown
     }

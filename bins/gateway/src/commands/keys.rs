@@ -1,26 +1,20 @@
-//! `genlock keys`: with the gateway running, by asking it; without, on its state directory.
+//! `genlock keys`.
 
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 use anyhow::anyhow;
-use genlock_gateway::{
-    ClaimError, ControlClient, ControlError, Host, KeysError, OfflineKeys, StateDir,
-};
-use genlock_mcp::{RawJson, RawObject};
+use genlock_gateway::{ControlError, Host};
+use genlock_mcp::RawJson;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
-use super::status::failed;
+use super::{offline::ask, status::failed};
 use crate::{
     args::{Format, KeysCommand},
     failure::{Exit, Failure},
     place::Place,
     table,
 };
-
-/// How long a gateway may take that is just starting or ending.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 #[derive(Deserialize)]
 struct Key {
@@ -56,7 +50,7 @@ pub(super) async fn run(
         KeysCommand::List => ("key.list", json!({})),
         KeysCommand::Revoke { id } => ("key.revoke", json!({"id": id})),
     };
-    let answered = ask(place, host, method, &params).await?;
+    let answered = ask(place, host, method, &params).await?.map_err(refused)?;
     match (place.format, command) {
         (Format::Json, _) => println!("{answered}"),
         (Format::Text, KeysCommand::Create(_)) => print!("{}", made(&read(&answered)?)),
@@ -64,59 +58,6 @@ pub(super) async fn run(
         (Format::Text, KeysCommand::Revoke { id }) => println!("{id} is revoked"),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Asks the running gateway, or does itself what that would do: whoever has the state directory's lock writes.
-async fn ask(place: &Place, host: &Host, method: &str, params: &Value) -> Result<Value, Failure> {
-    let dir = place.state_dir()?;
-    let params = RawObject::parse(&RawJson::encode(params)).unwrap_or_default();
-    let until = Instant::now() + PATIENCE;
-    let answered = loop {
-        match StateDir::claim(&dir) {
-            Ok(claimed) => break offline(place, host, claimed, method, &params).await?,
-            Err(ClaimError::Held { .. }) => {}
-            Err(error) => {
-                let code = error.code();
-                return Err(Failure::new(Exit::Unavailable, code, error));
-            }
-        }
-        match ControlClient::connect(&dir).await {
-            Ok(mut control) => break control.call(method, params).await,
-            Err(error) if Instant::now() >= until => break Err(error),
-            // It is just starting, or just ending.
-            Err(_) => sleep(Duration::from_millis(50)).await,
-        }
-    };
-    let answered = answered.map_err(refused)?;
-    answered
-        .decode()
-        .map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
-}
-
-async fn offline(
-    place: &Place,
-    host: &Host,
-    claimed: StateDir,
-    method: &str,
-    params: &RawObject,
-) -> Result<Result<RawJson, ControlError>, Failure> {
-    let source = place.source();
-    let keys = OfflineKeys::open(claimed, &source, host).await;
-    let keys = keys.map_err(|error| {
-        let code = error.code();
-        match error {
-            KeysError::Config(error) => {
-                let file = source.file.unwrap_or_default();
-                place.failed(&file, error)
-            }
-            KeysError::History(_) | KeysError::Open { .. } | KeysError::Read(_) => {
-                Failure::new(Exit::Unavailable, code, error)
-            }
-        }
-    })?;
-    let answered = keys.call(method, params).await;
-    keys.close().await;
-    Ok(answered)
 }
 
 fn refused(error: ControlError) -> Failure {

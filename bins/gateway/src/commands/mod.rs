@@ -1,9 +1,11 @@
 //! One module per command.
 
+mod audit;
 mod check;
 mod client_config;
 mod configuration;
 mod keys;
+mod offline;
 mod serve;
 mod servers;
 mod status;
@@ -46,6 +48,7 @@ pub(crate) fn run(
             run_to_the_end(configuration::generations(&place, command))
         }
         Command::Keys(command) => run_to_the_end(keys::run(&place, command, &host)),
+        Command::Audit(args) => run_to_the_end(audit::run(&place, args, &host)),
         Command::Schema => Ok(configuration::schema()),
         Command::Warm(args) => run_to_the_end(warm::run(&place, args, host)),
         Command::DemoServer => run_to_the_end(async {

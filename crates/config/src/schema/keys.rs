@@ -39,7 +39,7 @@ section! {
             "How long calls in flight to a changed or removed server may take.";
         FIRST_LIST_WAIT_S = "first_list_wait_s": Duration(&limits::FIRST_LIST_WAIT), Restart,
             "How long the first listing waits for servers that still connect.";
-        RETENTION = "retention": Section(super::retention::ALL), Not(warn), "How long what is done is kept.";
+        RETENTION = "retention": Section(super::retention::ALL), ByKey, "How long what is done is kept.";
         LOGGING = "logging": Section(super::logging::ALL), Restart, "What is logged, and how.";
         OBSERVABILITY = "observability": Section(super::observability::ALL), Not(warn), "Where traces are sent.";
         SESSION_ROOTS = "session_roots": List(&Label(Some("^/"))), Not(refuse),
@@ -240,7 +240,7 @@ section! {
     retention {
         TURNS_DAYS = "turns_days": Count(&limits::DAYS), Not(warn), "How long turns are kept.";
         GENERATIONS = "generations": Count(&limits::GENERATIONS), Not(warn), "How many generations are kept. What a session pins stays.";
-        AUDIT_DAYS = "audit_days": Count(&limits::DAYS), Not(warn), "How long the audit is kept.";
+        AUDIT_DAYS = "audit_days": Count(&limits::DAYS), Live, "How long the audit is kept.";
     }
 }
 

@@ -263,6 +263,8 @@ impl Exchange {
             front: self.front.clone(),
             config: std::sync::Arc::clone(&self.world.config),
             tenant: self.world.tenant(),
+            visitor: self.caller.visitor.clone(),
+            generation: self.world.generation,
         }
     }
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use genlock_access::Visitor;
 use genlock_config::Config;
 use genlock_mcp::Outcome;
+use genlock_policy::GenerationNumber;
 use genlock_servers::{Server, Slot};
 use tokio::time::Instant;
 
@@ -15,6 +17,7 @@ use crate::{
         rewrite::{Found, Rewrite},
     },
     tenant::Tenant,
+    witness::{Gate, Refusal, Target},
 };
 
 /// Whom results are for. Every way to a server's results goes through it, so that none shows other URIs than the lists.
@@ -22,6 +25,8 @@ pub(crate) struct Receiver {
     pub(crate) front: Front,
     pub(crate) config: Arc<Config>,
     pub(crate) tenant: Option<Tenant>,
+    pub(crate) visitor: Visitor,
+    pub(crate) generation: Option<GenerationNumber>,
 }
 
 impl Receiver {
@@ -34,6 +39,19 @@ impl Receiver {
         let tenant = self.tenant.as_ref().map(Tenant::as_str);
         let deadline = Instant::now() + server.definition().timeout;
         self.front.inner.limits.enter(tenant, deadline).await
+    }
+
+    /// Tells that a call of theirs was refused.
+    pub(crate) fn tell_refused(&self, gate: Gate, code: &str, target: Target<'_>) {
+        self.front.tell_refused(&Refusal {
+            gate,
+            code,
+            visitor: Some(&self.visitor),
+            address: None,
+            generation: self.generation,
+            target,
+            missing: None,
+        });
     }
 
     /// Takes the result of a `tools/call`.

@@ -13,7 +13,12 @@ use tokio::{
 };
 
 use super::{CONCURRENCY, MOST_CALLS, TIMEOUT, structured, tool_call};
-use crate::{exchange::Receiver, limits::Exceeded, world::World};
+use crate::{
+    exchange::Receiver,
+    limits::Exceeded,
+    witness::{Gate, Target},
+    world::World,
+};
 
 /// A batch that was found valid.
 pub(crate) struct Batch {
@@ -76,10 +81,16 @@ struct Failure {
 
 impl Batch {
     /// Reads a batch. All findings are collected; a batch with one runs nothing.
-    pub(crate) fn parse(id: &str, arguments: &RawObject, world: &World) -> Result<Self, RawObject> {
+    pub(crate) fn parse(
+        id: &str,
+        arguments: &RawObject,
+        world: &World,
+        receiver: &Receiver,
+    ) -> Result<Self, RawObject> {
         let mut reader = Reader {
             findings: Vec::new(),
             world,
+            receiver,
         };
         let batch = reader.batch(id, arguments);
         if reader.findings.is_empty() {
@@ -201,9 +212,15 @@ impl Planned {
         receiver: &Receiver,
         deadline: Instant,
     ) -> Result<RawJson, Failure> {
-        gates
-            .admit(self.arguments.as_bytes())
-            .map_err(Failure::denied)?;
+        let target = Target::Tool {
+            server: self.server.name(),
+            tool: &self.tool,
+        };
+        let admitted = gates.admit(self.arguments.as_bytes());
+        admitted.map_err(|denied| {
+            receiver.tell_refused(Gate::Validator, denied.code(), target);
+            Failure::denied(denied)
+        })?;
         if !self.server.is_listed() {
             self.server.listed().await;
         }
@@ -213,6 +230,7 @@ impl Planned {
             .and_then(|tools| tools.get(&self.tool).cloned());
         // A server that was never listed cannot be checked; it refuses by itself then.
         if known.is_none() && self.server.is_listed() {
+            receiver.tell_refused(Gate::Tool, "unknown_tool", target);
             return Err(Failure::unknown_tool(&self.tool, self.server.name()));
         }
         let _slot = receiver
@@ -349,6 +367,7 @@ fn millis(since: Instant) -> u64 {
 struct Reader<'a> {
     findings: Vec<ValidationError>,
     world: &'a World,
+    receiver: &'a Receiver,
 }
 
 impl Reader<'_> {
@@ -430,12 +449,13 @@ impl Reader<'_> {
         }
         let server = self.server(at, &call);
         if let (Some(server), Some(tool)) = (&server, &tool)
-            && (!self.world.shows(server.name(), tool)
-                || server.is_listed()
-                    && server
-                        .tools()
-                        .is_some_and(|tools| tools.get(tool).is_none()))
+            && let Some(code) = self.world.refuses(server, tool)
         {
+            let target = Target::Tool {
+                server: server.name(),
+                tool,
+            };
+            self.receiver.tell_refused(Gate::Tool, code, target);
             let message = format!(
                 "server `{}` has no tool `{}`",
                 server.name(),
@@ -464,6 +484,16 @@ impl Reader<'_> {
             .filter(|server| server.definition().enabled)
             .cloned();
         if server.is_none() {
+            let tool = call.get_string("tool").unwrap_or_default();
+            let target = Target::Tool {
+                server: &name,
+                tool: &tool,
+            };
+            let code = match self.world.shows(&name, &tool) {
+                true => "unknown_server",
+                false => "tool_not_allowed",
+            };
+            self.receiver.tell_refused(Gate::Tool, code, target);
             self.find(
                 at,
                 "mcp_server",

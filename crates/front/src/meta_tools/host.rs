@@ -4,7 +4,10 @@ use genlock_access::{Decision, Permission, Visitor};
 use genlock_mcp::{RawJson, RawObject, RpcError, error::escape_text};
 
 use super::structured;
-use crate::front::Front;
+use crate::{
+    front::Front,
+    witness::{Gate, Refusal, Target},
+};
 
 /// Answers `genlock_status`.
 ///
@@ -16,7 +19,7 @@ pub(crate) async fn status(
     arguments: &RawObject,
 ) -> Result<RawObject, RpcError> {
     takes_none(arguments)?;
-    if let Some(refused) = missing(front, visitor, Permission::Read) {
+    if let Some(refused) = missing(front, visitor, Permission::Read, "genlock_status") {
         return Ok(refused);
     }
     Ok(match front.desk() {
@@ -35,7 +38,7 @@ pub(crate) async fn reload(
     arguments: &RawObject,
 ) -> Result<RawObject, RpcError> {
     takes_none(arguments)?;
-    if let Some(refused) = missing(front, visitor, Permission::Reload) {
+    if let Some(refused) = missing(front, visitor, Permission::Reload, "genlock_reload") {
         return Ok(refused);
     }
     Ok(match front.desk() {
@@ -48,10 +51,24 @@ pub(crate) async fn reload(
 }
 
 /// Returns the refusal of a caller that lacks a permission.
-fn missing(front: &Front, visitor: &Visitor, permission: Permission) -> Option<RawObject> {
+fn missing(
+    front: &Front,
+    visitor: &Visitor,
+    permission: Permission,
+    tool: &str,
+) -> Option<RawObject> {
     match front.may(visitor, permission) {
         Decision::Allowed => None,
         Decision::Missing(permission) => {
+            front.tell_refused(&Refusal {
+                gate: Gate::Permission,
+                code: "permission_denied",
+                visitor: Some(visitor),
+                address: None,
+                generation: front.in_force().0,
+                target: Target::Name(tool),
+                missing: Some(permission),
+            });
             let message = format!("this needs the permission `{permission}`");
             let error = serde_json::json!({
                 "reason": "permission_denied", "message": message, "permission": permission.name(),

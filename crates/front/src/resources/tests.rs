@@ -134,6 +134,7 @@ impl Stage {
             keys: Keys::new(ring, Arc::new(|| SystemTime::UNIX_EPOCH)),
             entropy: Arc::new(|| [7; 16]),
             pinned: false,
+            witness: None,
         });
         let stage = Self {
             front,

@@ -136,7 +136,7 @@ impl RollbackParams {
 
 impl ReloadParams {
     fn request(self, cause: Cause, peer: &Peer) -> Result<ReloadRequest, RpcError> {
-        let mut request = ReloadRequest::new(cause, peer.actor());
+        let mut request = ReloadRequest::of(cause, peer.who());
         request.dry_run = self.dry_run;
         request.confirm_mass_removal = self.confirm_mass_removal;
         request.expected = self.if_generation.map(number).transpose()?;

@@ -21,6 +21,7 @@ impl Methods {
         Router::new()
             .route("/api/rpc", post(rpc))
             .route("/api/keys", get(keys))
+            .route("/api/audit", get(super::audit::serve))
             .route("/api/sessions", get(sessions))
             .route("/api/sessions/{id}", get(session))
             .route("/api/turns/{id}", get(turn))
@@ -101,7 +102,7 @@ async fn look(
     }
 }
 
-fn refused(error: &RpcError) -> HttpResponse {
+pub(super) fn refused(error: &RpcError) -> HttpResponse {
     let error: Value = serde_json::from_slice(error.to_raw().as_bytes()).unwrap_or_default();
     let reason = error["data"]["reason"]
         .as_str()

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use genlock_mcp::{RawObject, RpcError, error::code};
-use genlock_policy::Actor;
 use genlock_store::{Fault, WriteFault};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -53,7 +52,7 @@ pub(super) async fn answer(
     match method {
         "key.create" => {
             let request = read::<CreateParams>(params)?.request()?;
-            let made = keys.create(request, peer.actor()).await;
+            let made = keys.create(request, peer.who()).await;
             made.map_err(|error| not_written(&error))
         }
         "key.list" => {
@@ -62,8 +61,7 @@ pub(super) async fn answer(
         }
         "key.revoke" => {
             let RevokeParams { id } = read(params)?;
-            let actor: Actor = peer.actor();
-            let revoked = keys.revoke(&id, &actor).await;
+            let revoked = keys.revoke(&id, peer.who()).await;
             let revoked = revoked.map_err(|error| not_written(&error))?;
             revoked.ok_or_else(|| refusal("not_found", "there is no key with this id"))
         }

@@ -1,5 +1,7 @@
 //! The control methods: what programs and people ask of a gateway, over the control socket and over `POST /api/rpc`.
 
+mod acts;
+mod audit;
 mod desk;
 mod explain;
 mod generations;
@@ -21,9 +23,15 @@ use genlock_policy::Actor;
 use serde_json::{Value, json};
 
 use self::sessions::Access;
-use crate::{keys::KeyStore, pinned_doors::PinnedDoors, reload::Reloader, status::Status};
+use crate::{
+    audit::{Audit, Who},
+    keys::KeyStore,
+    pinned_doors::PinnedDoors,
+    reload::Reloader,
+    status::Status,
+};
 
-pub(crate) use keys::answer_keys;
+pub(crate) use {audit::answer_audit, keys::answer_keys};
 
 /// What the methods work on.
 #[derive(Clone)]
@@ -51,7 +59,7 @@ pub(crate) enum Peer {
 }
 
 /// The methods and what each needs. What is not here does not exist.
-const METHODS: [(&str, Permission); 29] = [
+const METHODS: [(&str, Permission); 30] = [
     ("status", Permission::Read),
     ("explain", Permission::Read),
     ("server.list", Permission::Read),
@@ -81,6 +89,7 @@ const METHODS: [(&str, Permission); 29] = [
     ("key.create", Permission::Keys),
     ("key.list", Permission::Keys),
     ("key.revoke", Permission::Keys),
+    ("audit.list", Permission::Audit),
 ];
 
 /// Returns what a method needs; `None` where there is no such method.
@@ -98,6 +107,14 @@ impl Peer {
             Self::Owner => Actor::new(format!("uid:{}", rustix::process::geteuid().as_raw())),
             Self::Local => Actor::new("local:http"),
             Self::Principal(principal) => Actor::new(format!("key:{}", principal.subject)),
+        }
+    }
+
+    /// Returns whom a record of the audit names.
+    pub(crate) fn who(&self) -> Who {
+        match self {
+            Self::Owner | Self::Local => Who::new(self.actor()),
+            Self::Principal(principal) => Who::principal(principal),
         }
     }
 
@@ -140,7 +157,16 @@ impl Methods {
         }
     }
 
+    /// Answers a request, and records it where it is an act or is refused.
     async fn call(&self, peer: &Peer, request: &Request) -> Result<RawJson, RpcError> {
+        let outcome = self.run(peer, request).await;
+        let Ok(audit) = self.audit() else {
+            return outcome;
+        };
+        acts::record(audit, peer, &request.method, &request.params, outcome).await
+    }
+
+    async fn run(&self, peer: &Peer, request: &Request) -> Result<RawJson, RpcError> {
         let (method, params) = (request.method.as_str(), &request.params);
         let permission = permission(method).ok_or_else(|| RpcError::method_not_found(method))?;
         if let Decision::Missing(missing) = peer.may(&self.status.front, permission) {
@@ -160,6 +186,9 @@ impl Methods {
         }
         if method.starts_with("key.") {
             return encoded(keys::answer(self.keys()?, peer, method, params).await);
+        }
+        if method == "audit.list" {
+            return encoded(audit::answer(self.audit()?, params).await);
         }
         let reloader = self.reloader()?;
         if method.starts_with("generation.") || method == "config.reload" {
@@ -184,6 +213,10 @@ impl Methods {
     fn reloader(&self) -> Result<&Arc<Reloader>, RpcError> {
         let missing = || refusal("not_found", "this gateway commits no generations");
         self.status.reloader.as_ref().ok_or_else(missing)
+    }
+
+    fn audit(&self) -> Result<&Audit, RpcError> {
+        self.reloader().map(|reloader| reloader.audit())
     }
 
     fn keys(&self) -> Result<&KeyStore, RpcError> {
@@ -213,6 +246,11 @@ fn confined(principal: &Principal, method: &str) -> Result<(), RpcError> {
         && ["session.", "turn.", "prompt."]
             .iter()
             .any(|kind| method.starts_with(kind));
+    if method == "audit.list" && principal.tenant.is_some() {
+        return deny(
+            "the audit is that of all tenants, so that a principal of one does not read it",
+        );
+    }
     if runs && principal.tenant.is_some() {
         return deny("sessions are not confined to a tenant, so that a principal of one has none");
     }
@@ -272,7 +310,8 @@ mod tests {
         assert_eq!(needing(Permission::Reload), ["config.reload", "reload.mcp"]);
         let keys = ["key.create", "key.list", "key.revoke"];
         assert_eq!(needing(Permission::Keys), keys);
-        assert_eq!(needing(Permission::Operate).len(), METHODS.len() - 17);
+        assert_eq!(needing(Permission::Audit), ["audit.list"]);
+        assert_eq!(needing(Permission::Operate).len(), METHODS.len() - 18);
     }
 
     #[test]
@@ -288,6 +327,7 @@ mod tests {
             ("prompt.submit", true, false),
             ("session.list", true, true),
             ("server.restart", true, true),
+            ("audit.list", true, false),
         ] {
             let found = (
                 confined(&Principal::anonymous(), method).is_ok(),

@@ -187,7 +187,7 @@ fn not_begun(
 
 impl ReloadParams {
     fn request(&self, peer: &Peer) -> ReloadRequest {
-        let mut request = ReloadRequest::new(Cause::ReloadMcp, peer.actor());
+        let mut request = ReloadRequest::of(Cause::ReloadMcp, peer.who());
         request.dry_run = self.dry_run;
         request.confirm_mass_removal = self.confirm_mass_removal;
         if let Some(Wait(wait)) = self.wait_s {

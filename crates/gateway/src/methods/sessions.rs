@@ -112,7 +112,7 @@ async fn resume(
     let params: SessionParams = read(params)?;
     let (caller, id) = (peer.caller(), params.session_id);
     check_open(authority, &caller, &id).await?;
-    let mut request = ReloadRequest::new(Cause::Resume, peer.actor());
+    let mut request = ReloadRequest::of(Cause::Resume, peer.who());
     // An attach waits for no server.
     request.wait = Duration::ZERO;
     if let Err(error) = reloader.begin(&request).await {
