@@ -13,6 +13,7 @@ mod stage;
 
 mod access;
 mod arrows;
+mod audit;
 mod batch;
 mod bridge;
 mod changes;

@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 
 use crate::stage::{self, DEADLINE};
 
-const HEADER: &str = "X-API-Key";
+pub(crate) const HEADER: &str = "X-API-Key";
 const LEGACY: &str = "2025-06-18";
 /// What a tool is answered with that is not there, in `front_door`.
 const NOT_FOUND: i64 = -32601;
 
 /// A file in which callers have to say who they are, with these servers.
-fn config(mode: &str, servers: &Value) -> Value {
+pub(crate) fn config(mode: &str, servers: &Value) -> Value {
     json!({
         "config_reload": {"enabled": false},
         "tool_access": {"mode": mode},
@@ -38,14 +38,14 @@ fn config(mode: &str, servers: &Value) -> Value {
 }
 
 /// Makes a key and gives it with its id.
-fn make(gateway: &GenlockProcess, args: &[&str]) -> (String, String) {
+pub(crate) fn make(gateway: &GenlockProcess, args: &[&str]) -> (String, String) {
     let made = ran(&gateway.run(&[&["keys", "create", "--format", "json"], args].concat()));
     let text = |name: &str| made[name].as_str().unwrap().to_owned();
     (text("key"), text("id"))
 }
 
 /// Makes the key of a caller of tools.
-fn caller(gateway: &GenlockProcess, principal: &str, tenant: Option<&str>) -> String {
+pub(crate) fn caller(gateway: &GenlockProcess, principal: &str, tenant: Option<&str>) -> String {
     let tenant = tenant.map_or(vec![], |tenant| vec!["--tenant", tenant]);
     let args = [
         &["--principal", principal, "--group", "callers"],
@@ -55,7 +55,7 @@ fn caller(gateway: &GenlockProcess, principal: &str, tenant: Option<&str>) -> St
     make(gateway, &args).0
 }
 
-fn admin(gateway: &GenlockProcess) -> String {
+pub(crate) fn admin(gateway: &GenlockProcess) -> String {
     make(gateway, &["--principal", "ops:admin", "--group", "admins"]).0
 }
 
@@ -65,7 +65,7 @@ fn ran(output: &CommandOutput) -> Value {
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-fn modern(gateway: &GenlockProcess, key: &str) -> ModernClient {
+pub(crate) fn modern(gateway: &GenlockProcess, key: &str) -> ModernClient {
     ModernClient::new(gateway.url()).with_header(HEADER, key)
 }
 
@@ -73,7 +73,7 @@ async fn legacy(gateway: &GenlockProcess, key: &str) -> LegacyClient {
     LegacyClient::connect_with(gateway.url(), LEGACY, "{}", &[(HEADER, key)]).await
 }
 
-fn api(gateway: &GenlockProcess, key: &str) -> ApiClient {
+pub(crate) fn api(gateway: &GenlockProcess, key: &str) -> ApiClient {
     ApiClient::new(gateway.url()).with_header(HEADER, key)
 }
 

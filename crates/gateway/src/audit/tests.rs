@@ -255,3 +255,49 @@ async fn a_refusal_is_recorded_with_its_gate_and_without_what_strangers_write() 
     assert_eq!(records.len(), 2);
     stage.history.close().await;
 }
+
+#[tokio::test]
+async fn a_start_deletes_what_is_too_old_by_the_config_in_force() {
+    use genlock_config::Sources;
+
+    use crate::{ConfigSource, Gateway, Home, Host, StateDir};
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = camino::Utf8PathBuf::from_path_buf(directory.path().to_owned()).unwrap();
+    let file = path.join("genlock.yaml");
+    fs::write(&file, "retention: { audit_days: 3 }").unwrap();
+    let state_dir = StateDir::claim(&path.join("state")).unwrap();
+    let mut left = Vec::new();
+    for day in [1, 2, 3, 9] {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(day * 86_400);
+        let home = Home {
+            state_dir: &state_dir,
+            source: ConfigSource {
+                file: Some(file.clone()),
+                sources: Sources::default(),
+            },
+            environment: Vec::new(),
+            strict_boot: true,
+            worker: None,
+        };
+        let host = Host::new(move || now, || [7; 16]);
+        let gateway = Gateway::boot(home, &host).await.unwrap();
+        let audit = gateway.status().reloader.unwrap().audit().clone();
+        let expected = if day == 9 {
+            1
+        } else {
+            usize::try_from(day).unwrap()
+        };
+        for _ in 0..1_000 {
+            let found = audit.list(&AuditFilter::default(), 10).await.unwrap();
+            left = found.iter().map(|record| record.number.get()).collect();
+            if left.len() == expected {
+                break;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        gateway.stop().await;
+    }
+
+    assert_eq!(left, [4]);
+}
