@@ -9,6 +9,7 @@ use genlock_mcp::{
     Message, Notification, Outcome, RawJson, RawObject, Request, Response, RpcError, Wire,
     lines::{Line, LineReader},
 };
+use genlock_policy::Actor;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
@@ -20,6 +21,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    audit::{Act, Who},
     events::{Events, Listening},
     methods::{Methods, Peer, refusal},
 };
@@ -57,13 +59,17 @@ impl Control {
             match accepted {
                 Ok((stream, _)) if self.is_of_a_server(&stream) => {
                     tracing::warn!("a control connection of a server was refused");
+                    self.record_refusal(&stream, "control.of_a_server");
                 }
                 Ok((stream, _)) if is_owner(&stream) => {
                     let control = self.clone();
                     self.tasks
                         .spawn(async move { control.connection(stream).await });
                 }
-                Ok(_) => tracing::warn!("a control connection of another user was refused"),
+                Ok((stream, _)) => {
+                    tracing::warn!("a control connection of another user was refused");
+                    self.record_refusal(&stream, "control.other_user");
+                }
                 Err(error) => {
                     tracing::warn!(%error, "accept a control connection");
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -77,6 +83,15 @@ impl Control {
         let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
         let peer = peer.and_then(|pid| u32::try_from(pid).ok());
         peer.is_some_and(|pid| self.methods.status.pool.is_of_a_server(pid))
+    }
+
+    fn record_refusal(&self, stream: &UnixStream, code: &str) {
+        if let Ok(audit) = self.methods.audit() {
+            let peer = stream.peer_cred().map(|peer| peer.uid());
+            let actor = peer.map_or_else(|_| "uid:unknown".to_owned(), |uid| format!("uid:{uid}"));
+            let act = Act::new(Who::new(Actor::new(actor)), "door.refused");
+            audit.refused(act, Some("peer"), code);
+        }
     }
 
     async fn connection(self, stream: UnixStream) {

@@ -253,6 +253,26 @@ async fn the_control_socket_refuses_servers_and_what_they_have_detached() {
     }
     let refused = "a control connection of a server was refused";
     assert_eq!(gateway.log().matches(refused).count(), 2);
+    let recorded = eventually(DEADLINE, "both refusals are recorded", || {
+        let printed = gateway
+            .run(&["audit", "--action", "door", "--jsonl"])
+            .stdout;
+        let lines = printed.lines();
+        let records: Vec<Value> = lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let times: u64 = records
+            .iter()
+            .filter_map(|record| record["count"].as_u64())
+            .sum();
+        (times == 2).then_some(records)
+    });
+    for record in recorded {
+        assert_eq!(
+            (&record["gate"], &record["code"]),
+            (&json!("peer"), &json!("control.of_a_server"))
+        );
+    }
     // Whoever is no server's is answered.
     assert_eq!(gateway.run(&["status"]).code, Some(0));
 }

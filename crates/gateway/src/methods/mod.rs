@@ -215,7 +215,7 @@ impl Methods {
         self.status.reloader.as_ref().ok_or_else(missing)
     }
 
-    fn audit(&self) -> Result<&Audit, RpcError> {
+    pub(crate) fn audit(&self) -> Result<&Audit, RpcError> {
         self.reloader().map(|reloader| reloader.audit())
     }
 
