@@ -6,6 +6,21 @@ use genlock_access::{Permission, Visitor};
 use genlock_policy::GenerationNumber;
 
 /// Is told of every refusal of a front, on the path of the request: it must not wait.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use genlock_front::{Refusal, Witness};
+///
+/// #[derive(Default)]
+/// struct Counted(AtomicU64);
+///
+/// impl Witness for Counted {
+///     fn refused(&self, _: &Refusal<'_>) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+/// ```
 pub trait Witness: Send + Sync {
     /// Takes note of a refusal.
     fn refused(&self, refusal: &Refusal<'_>);

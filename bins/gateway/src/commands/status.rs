@@ -36,6 +36,15 @@ struct Status {
     draining: Vec<Draining>,
     #[serde(default)]
     containment: Option<Containment>,
+    #[serde(default)]
+    audit: Option<Audit>,
+}
+
+/// How many records of the audit are not on the disk.
+#[derive(Deserialize)]
+struct Audit {
+    unwritten: u64,
+    lost: u64,
 }
 
 /// How firmly the processes of servers are held together on this machine.
@@ -134,6 +143,9 @@ pub(super) async fn run(place: &Place) -> Result<ExitCode, Failure> {
     if let Some(containment) = &status.containment {
         print!("{}", contained(containment));
     }
+    if let Some(audit) = &status.audit {
+        print!("{}", not_kept(audit));
+    }
     for server in &status.draining {
         println!(
             "\n{}: an older instance drains, held by {} requests",
@@ -174,6 +186,22 @@ fn contained(containment: &Containment) -> String {
         text += &format!("; {more}");
     }
     text + "\n"
+}
+
+/// Says which records of the audit are not on the disk; nothing where all are.
+fn not_kept(audit: &Audit) -> String {
+    let mut text = String::new();
+    if audit.unwritten > 0 {
+        let waiting = audit.unwritten;
+        text += &format!("\naudit: {waiting} records wait, as the store does not take them\n");
+    }
+    if audit.lost > 0 {
+        text += &format!(
+            "\naudit: {} records were lost since the start\n",
+            audit.lost
+        );
+    }
+    text
 }
 
 fn servers(servers: &[Server]) -> String {
@@ -226,4 +254,18 @@ pub(super) async fn connect(dir: &Utf8Path) -> Result<ControlClient, Failure> {
 
 pub(super) fn failed(error: ControlError) -> Failure {
     Failure::new(Exit::Unavailable, "gateway.control", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_records_that_are_not_on_the_disk_are_told_of() {
+        let told = |unwritten, lost| not_kept(&Audit { unwritten, lost });
+
+        assert_eq!(told(0, 0), "");
+        let both = "\naudit: 2 records wait, as the store does not take them\n\naudit: 3 records were lost since the start\n";
+        assert_eq!(told(2, 3), both);
+    }
 }

@@ -57,40 +57,35 @@ async fn done(
     params: &RawObject,
     answer: RawJson,
 ) -> RawJson {
-    let act = ACTS.iter().find(|(name, _)| *name == method);
-    if act.is_none() && method != "reload.mcp" {
+    let own = ACTS.iter().find(|(name, _)| *name == method);
+    if own.is_none() && method != "reload.mcp" {
         return answer;
     }
     let mut shown = RawObject::parse(&answer).unwrap_or_default();
-    let mut kept = Kept::OnDisk;
-    if let Some((action, about)) = act {
+    let own = own.map(|(action, about)| {
         let target = match about {
             Param(name) => params.get_string(name),
             Answer(name) => shown.get_string(name),
         };
-        let mut act = Act::new(peer.who(), action)
-            .under(generation(&shown))
-            .detail(detail(method, params, &shown));
+        let act = Act::new(peer.who(), action).detail(detail(method, params, &shown));
+        (act, target)
+    });
+    let applied = shown.get_string("session").as_deref() == Some("applied");
+    let transition = applied.then(|| {
+        let detail = format!("by {method}, policy {}", number(&shown, "policy_seq"));
+        let act = Act::new(peer.who(), "session.transition").detail(detail);
+        (act, params.get_string("session_id"))
+    });
+    let mut kept = Kept::OnDisk;
+    for (mut act, target) in own.into_iter().chain(transition) {
         act.target = target.as_deref().map(told);
-        kept = audit.done(act).await;
+        kept = kept.and(audit.done(act.under(generation(&shown))).await);
     }
-    if shown.get_string("session").as_deref() == Some("applied") {
-        let mut act = Act::new(peer.who(), "session.transition")
-            .under(generation(&shown))
-            .detail(format!(
-                "by {method}, policy {}",
-                number(&shown, "policy_seq")
-            ));
-        act.target = params.get_string("session_id").as_deref().map(told);
-        kept = kept.and(audit.done(act).await);
+    if let Some(word) = kept.word() {
+        shown.set("audit", RawJson::encode(&json!(word)));
+        return shown.to_raw();
     }
-    match kept.word() {
-        None => answer,
-        Some(word) => {
-            shown.set("audit", RawJson::encode(&json!(word)));
-            shown.to_raw()
-        }
-    }
+    answer
 }
 
 fn refused(audit: &Audit, peer: &Peer, method: &str, params: &RawObject, error: &RpcError) {

@@ -19,7 +19,7 @@ CREATE TABLE audit (
     PRIMARY KEY (profile, number)
 ) STRICT;
 
-CREATE INDEX audit_by_age ON audit (profile, at_ms);
+CREATE INDEX audit_by_age ON audit (profile, at_ms, number);
 
 CREATE TRIGGER audit_has_no_gaps
 BEFORE INSERT ON audit

@@ -88,6 +88,9 @@ async fn newest(
 }
 
 /// Returns at most `limit` records that a filter lets through, newest first.
+///
+/// Where it asks for a time, the index by age says from which number on to look, so that a question about a day does not read
+/// a year.
 pub(super) async fn list(
     connection: &mut SqliteConnection,
     profile: &ProfileId,
@@ -105,7 +108,9 @@ pub(super) async fn list(
            AND ($5 IS NULL OR tenant = $5)
            AND ($6 IS NULL OR action = $6 OR substr(action, 1, length($6) + 1) = $6 || '.')
            AND ($7 IS NULL OR outcome = $7)
-           AND number > $8 AND number < $9
+           AND number < $9
+           AND number > max($8, CASE WHEN $2 IS NULL THEN 0 ELSE coalesce((
+               SELECT min(number) FROM audit WHERE profile = $1 AND at_ms >= $2), $9) - 1 END)
          ORDER BY number DESC LIMIT $10"
     ))
     .bind(profile.as_str())
