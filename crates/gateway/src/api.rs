@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::{
     audit::Act,
+    detached::to_its_end,
     methods::Peer,
     reload::{LIST, ReloadRequest, Reloader},
     report::{ReloadError, Report},
@@ -57,7 +58,10 @@ async fn reload(
     body: Bytes,
 ) -> Response {
     match request(visitor, &headers, &body, Cause::Api) {
-        Ok(request) => answer(reloader.reload(&request).await),
+        Ok(request) => {
+            let reload = async move { reloader.reload(&request).await };
+            answer(to_its_end(reload).await)
+        }
         Err(refused) => *refused,
     }
 }
@@ -73,7 +77,10 @@ async fn roll_back(
         GenerationNumber::new(number),
         request(visitor, &headers, &body, Cause::Rollback),
     ) {
-        (Some(number), Ok(request)) => answer(reloader.roll_back(number, &request).await),
+        (Some(number), Ok(request)) => {
+            let roll_back = async move { reloader.roll_back(number, &request).await };
+            answer(to_its_end(roll_back).await)
+        }
         (None, Ok(_)) => no_such_generation(),
         (_, Err(refused)) => *refused,
     }

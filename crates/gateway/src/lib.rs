@@ -24,6 +24,7 @@ mod boot;
 mod bridge;
 mod control;
 mod demo;
+mod detached;
 mod events;
 mod gateway;
 mod history;

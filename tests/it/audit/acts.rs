@@ -1,11 +1,16 @@
+use std::{io::Write as _, net::TcpStream};
+
 use genlock_testkit::{
     clients::{ApiClient, ControlClient},
-    harness::{Control, GenlockProcess},
+    harness::{Control, GenlockProcess, eventually_async},
 };
 use serde_json::{Value, json};
 
 use super::{boot, owner, record, recorded};
-use crate::stage::{self, stdio, wait_ready};
+use crate::{
+    access,
+    stage::{self, stdio, wait_ready},
+};
 
 fn config(servers: &Value) -> Value {
     json!({"config_reload": {"enabled": false}, "mcp_servers": servers})
@@ -234,4 +239,41 @@ async fn a_start_on_the_last_good_generation_is_recorded_as_degraded() {
     degraded["detail"] = json!("degraded: config.invalid");
     assert_eq!(recorded(&gateway), [boot(&gateway), degraded]);
     assert_ne!(owner(&gateway), "system");
+}
+
+#[tokio::test]
+async fn an_act_is_done_and_recorded_also_where_its_client_goes_away() {
+    let slow = json!({"one": stdio(&["--start-delay-ms", "1000"])});
+    let gateway = stage::start(&access::config("egress", &slow));
+    let control = ControlClient::connect(&gateway.socket()).await.unwrap();
+    let is_ready = async |wanted: bool| {
+        let what = format!("whether the server is ready is {wanted}");
+        eventually_async(stage::DEADLINE, &what, async || {
+            let shown = ask(&control, "server.get", json!({"name": "one"})).await;
+            (shown["ready"] == wanted).then_some(())
+        })
+        .await;
+    };
+    is_ready(true).await;
+    let (key, id) = access::make(&gateway, &["--principal", "svc:operator"]);
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"server.restart","params":{"name":"one"}}"#;
+    let request = format!(
+        "POST /api/rpc HTTP/1.1\r\nhost: localhost\r\n{}: {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        access::HEADER,
+        body.len()
+    );
+    let address = gateway.url().split('/').nth(2).unwrap();
+
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(request.as_bytes()).unwrap();
+    is_ready(false).await;
+    drop(client);
+
+    let wanted = json!({"action": "server.restart"});
+    let found = super::wait_for(&gateway, &wanted, 1).await;
+    let who = ["actor", "key", "target", "detail"].map(|name| found[0][name].clone());
+    assert_eq!(
+        who,
+        ["key:svc:operator", &id, "one", "ready"].map(Value::from)
+    );
 }

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use self::sessions::Access;
 use crate::{
     audit::{Audit, Who},
+    detached::to_its_end,
     keys::KeyStore,
     pinned_doors::PinnedDoors,
     reload::Reloader,
@@ -159,6 +160,18 @@ impl Methods {
 
     /// Answers a request, and records it where it is an act or is refused.
     async fn call(&self, peer: &Peer, request: &Request) -> Result<RawJson, RpcError> {
+        match permission(&request.method) {
+            None | Some(Permission::Read | Permission::Audit) => {
+                self.run_and_record(peer, request).await
+            }
+            Some(_) => {
+                let (methods, peer, request) = (self.clone(), peer.clone(), request.clone());
+                to_its_end(async move { methods.run_and_record(&peer, &request).await }).await
+            }
+        }
+    }
+
+    async fn run_and_record(&self, peer: &Peer, request: &Request) -> Result<RawJson, RpcError> {
         let outcome = self.run(peer, request).await;
         let Ok(audit) = self.audit() else {
             return outcome;
