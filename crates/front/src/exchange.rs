@@ -12,7 +12,7 @@ use genlock_mcp::{
     Era, Notification, Outcome, ProtocolVersion, RawJson, RawObject, Request, Response, RpcError,
     error::escape_text, headers::mismatch, meta,
 };
-use genlock_policy::Gates;
+use genlock_policy::{Gate, Gates};
 use genlock_servers::{Server, ServerError};
 use http::HeaderMap;
 use tokio::{
@@ -28,7 +28,7 @@ use crate::{
     front::Front,
     meta_tools::{self, Batch, MetaTool, list_servers, list_tools, tool_call},
     naming::SEPARATOR,
-    witness::{Gate, Refusal, Target},
+    witness::{Refusal, Target},
     world::World,
 };
 
@@ -133,7 +133,7 @@ impl Front {
             tool: &entry.tool.name,
         };
         if let Err(denied) = gates.admit(arguments.map_or(b"{}", RawJson::as_bytes)) {
-            receiver.tell_refused(Gate::Validator, denied.code(), target);
+            receiver.tell_refused(Gate::Arguments, denied.code(), target);
             return Ok(self.refused(&denied.to_string(), denied.code(), false, caller.era));
         }
         if let Some(headers) = &caller.headers {
@@ -150,6 +150,7 @@ impl Front {
             Ok(slot) => slot,
             Err(exceeded) => {
                 let (message, reason) = (exceeded.to_string(), exceeded.code());
+                receiver.tell_refused(Gate::Limits, reason, target);
                 return Ok(self.refused(&message, reason, false, caller.era));
             }
         };

@@ -224,8 +224,8 @@ fn grants(
                 walk.pass(Gate::Tenant, "needed in `front_door` alone");
                 Ok(())
             }
-            Some(_) => walk.stop(
-                Gate::Role,
+            Some(nothing) => walk.stop(
+                nothing.gate(),
                 "in `front_door` who has not said who they are may use nothing",
                 "use a key",
             ),

@@ -4,9 +4,10 @@
 //! (DNS rebinding). The `Host` and `Origin` headers tell.
 
 use genlock_config::Config;
+use genlock_policy::Gate;
 use http::{HeaderName, StatusCode, header};
 
-use crate::{visit::Asks, witness::Gate};
+use crate::visit::Asks;
 
 /// Why a request is refused at the door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,6 +21,7 @@ use genlock_mcp::{
     meta::{self, ModernMeta},
     server::{Admitted, Refusal, admit_http},
 };
+use genlock_policy::Gate;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -32,7 +33,7 @@ use crate::{
     reply::{self, Pending, Progress},
     sessions::Session,
     visit::{self, Asks, Visit},
-    witness::{self, Gate, Target},
+    witness::{self, Target},
     world::World,
 };
 

@@ -35,4 +35,4 @@ pub use explain::walk_connection;
 pub use front::{Entropy, Front, FrontParts};
 pub use http::{Need, Needs};
 pub use visit::{Keys, RemoteAddress};
-pub use witness::{Gate, Refusal, Target, Witness};
+pub use witness::{Refusal, Target, Witness};

@@ -11,13 +11,14 @@ use std::{
 use axum::response::Response as HttpResponse;
 use genlock_access::{Attempts, Decision, KeyFault, KeyRing, Permission, Principal, Visitor};
 use genlock_config::Auth;
+use genlock_policy::Gate;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use serde_json::json;
 
 use crate::{
     front::Front,
     guard, reply,
-    witness::{Gate, Refusal, Target},
+    witness::{Refusal, Target},
     world::World,
 };
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use genlock_access::{Permission, Visitor};
-use genlock_policy::GenerationNumber;
+use genlock_policy::{Gate, GenerationNumber};
 
 /// Is told of every refusal of a front, on the path of the request: it must not wait.
 ///
@@ -24,29 +24,6 @@ use genlock_policy::GenerationNumber;
 pub trait Witness: Send + Sync {
     /// Takes note of a refusal.
     fn refused(&self, refusal: &Refusal<'_>);
-}
-
-/// What refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gate {
-    /// The request names no host of the gateway.
-    Host,
-    /// The request comes from a page of another origin.
-    Origin,
-    /// The request does not come from this machine, and nobody has to say who they are.
-    Local,
-    /// Nobody knows who asks.
-    Credential,
-    /// Who asks lacks a permission.
-    Permission,
-    /// Who asks is of no tenant, and only tenants are served.
-    Tenant,
-    /// There is no such tool for who asks.
-    Tool,
-    /// A validator of calls.
-    Validator,
-    /// The headers say other than the body.
-    Headers,
 }
 
 /// A refusal, borrowed from the request that it is of. Nothing in it is an argument, the value of a header, or a key.
@@ -84,25 +61,6 @@ pub enum Target<'a> {
         /// The tool, by the server's own name.
         tool: &'a str,
     },
-}
-
-// === impl Gate ===
-
-impl Gate {
-    /// Returns its name, as it is kept and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Origin => "origin",
-            Self::Local => "local",
-            Self::Credential => "credential",
-            Self::Permission => "permission",
-            Self::Tenant => "tenant",
-            Self::Tool => "tool",
-            Self::Validator => "validator",
-            Self::Headers => "headers",
-        }
-    }
 }
 
 #[cfg(test)]
@@ -264,8 +222,8 @@ mcp_servers:
                 tool("secret_a")
             ),
             format!("svc:a None tenant no_tenant {name:?} None"),
-            format!("svc:b None permission permission_denied {name:?} Some(ToolInvoke)"),
-            format!("local None tenant no_tenant {name:?} None"),
+            format!("svc:b None role permission_denied {name:?} Some(ToolInvoke)"),
+            format!("local None credential auth.required {name:?} None"),
         ];
         assert_eq!(stage.told(), expected);
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use genlock_access::{Decision, Permission, Roles, Visitor};
 use genlock_config::{Config, Mode, Surface, ToolAccess};
 use genlock_mcp::error::code;
-use genlock_policy::{Gates, GenerationNumber};
+use genlock_policy::{Gate, Gates, GenerationNumber};
 use genlock_servers::{Server, Servers};
 use tokio::time::Instant;
 
@@ -15,7 +15,6 @@ use crate::{
     naming::SEPARATOR,
     resources::shelf::Shelf,
     tenant::{Sight, Tenant},
-    witness::Gate,
 };
 
 /// Whose view a world is.
@@ -41,7 +40,7 @@ pub(crate) enum NoView {
 }
 
 /// What whoever is shown tools has to be granted.
-pub(crate) const TOOLS: [Permission; 2] = [Permission::ToolList, Permission::ToolInvoke];
+pub(crate) const TOOLS: [Permission; 2] = [Permission::ToolInvoke, Permission::ToolList];
 
 /// One committed configuration, its servers, and the catalog compiled from both, as one audience sees them.
 ///
@@ -137,6 +136,34 @@ impl Audience {
                 };
                 Catalog::compile(&Servers::default(), Terms { access, ..terms }, before)
             }
+        }
+    }
+}
+
+impl NoView {
+    /// Returns the gate that decides so.
+    pub(crate) fn gate(self) -> Gate {
+        match self {
+            Self::Unnamed => Gate::Credential,
+            Self::Missing(_) => Gate::Role,
+            Self::NoTenant => Gate::Tenant,
+        }
+    }
+
+    /// Returns the stable code.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::Unnamed => "auth.required",
+            Self::Missing(_) => "permission_denied",
+            Self::NoTenant => "no_tenant",
+        }
+    }
+
+    /// Returns the permission that is missing.
+    pub(crate) fn missing(self) -> Option<Permission> {
+        match self {
+            Self::Missing(missing) => Some(missing),
+            Self::Unnamed | Self::NoTenant => None,
         }
     }
 }
@@ -281,18 +308,9 @@ impl World {
         &self,
         visitor: &Visitor,
     ) -> (Gate, &'static str, Option<Permission>) {
-        match (&self.audience, visitor) {
-            (Audience::Nobody, Visitor::Known(principal)) => {
-                let tenant = principal.tenant.as_deref();
-                match self.roles.may(principal, Permission::ToolInvoke, tenant) {
-                    Decision::Missing(missing) => {
-                        (Gate::Permission, "permission_denied", Some(missing))
-                    }
-                    Decision::Allowed => (Gate::Tenant, "no_tenant", None),
-                }
-            }
-            (Audience::Nobody, Visitor::Local) => (Gate::Tenant, "no_tenant", None),
-            (Audience::Everyone | Audience::Tenant(_), _) => (Gate::Tool, "unknown_tool", None),
+        match self.view_of(visitor) {
+            Err(nothing) => (nothing.gate(), nothing.code(), nothing.missing()),
+            Ok(_) => (Gate::Tool, "unknown_tool", None),
         }
     }
 

@@ -9,7 +9,7 @@ use genlock_mcp::{
     Message, Notification, Outcome, RawJson, RawObject, Request, Response, RpcError, Wire,
     lines::{Line, LineReader},
 };
-use genlock_policy::Actor;
+use genlock_policy::{Actor, Gate};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
@@ -90,7 +90,7 @@ impl Control {
             let peer = stream.peer_cred().map(|peer| peer.uid());
             let actor = peer.map_or_else(|_| "uid:unknown".to_owned(), |uid| format!("uid:{uid}"));
             let act = Act::new(Who::new(Actor::new(actor)), "door.refused");
-            audit.refused(act, Some("peer"), code);
+            audit.refused(act, Some(Gate::Local), code);
         }
     }
 

@@ -20,8 +20,8 @@ use axum::{
 use genlock_access::KeyRing;
 use genlock_authority::{Authority, SessionPolicy, TokenKey};
 use genlock_config::{Auth, Config, Mode, ServerDefinition};
-use genlock_front::{Entropy, Front, FrontParts, Gate, Keys, RemoteAddress};
-use genlock_policy::GenerationNumber;
+use genlock_front::{Entropy, Front, FrontParts, Keys, RemoteAddress};
+use genlock_policy::{Gate, GenerationNumber};
 use genlock_servers::{Pool, Servers};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -172,7 +172,7 @@ impl PinnedDoors {
                 .under(Some(generation(&policy)));
         }
         let audit = self.inner.reloader.audit();
-        audit.refused(act, Some(Gate::Credential.as_str()), "unauthorized");
+        audit.refused(act, Some(Gate::Credential), "unauthorized");
     }
 
     /// Makes the front of a session; the first of several at once stays.

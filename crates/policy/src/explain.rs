@@ -1,4 +1,4 @@
-//! Why a caller has a tool, or not: the gates in the order in which a call passes them.
+//! The gates in the order in which a call passes them, and why a caller has a tool, or not.
 
 use serde::Serialize;
 
@@ -6,8 +6,16 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// The key is taken.
+    /// The request names a host of the gateway.
+    Host,
+    /// The request comes from no page of another origin.
+    Origin,
+    /// The request comes from this machine, where nobody has to say who they are.
+    Local,
+    /// It is known who asks: the key is taken.
     Credential,
+    /// A role lets the caller do what is asked for, where that is not to use tools.
+    Permission,
     /// A role lets the caller use tools.
     Role,
     /// The caller belongs to a tenant, where that is needed.
@@ -32,6 +40,8 @@ pub enum Gate {
     Name,
     /// The surface lists it by itself.
     Surface,
+    /// The caller is shown the tool: all gates from the server to the surface as one, where it is not asked which.
+    Tool,
     /// The arguments pass the validators.
     Arguments,
     /// The headers agree with the arguments.
@@ -117,7 +127,11 @@ impl Gate {
     /// Tells whether what it stops is not listed either. What can be stopped only once a call is made is listed.
     fn hides(self) -> bool {
         match self {
-            Self::Credential
+            Self::Host
+            | Self::Origin
+            | Self::Local
+            | Self::Credential
+            | Self::Permission
             | Self::Role
             | Self::Tenant
             | Self::Session
@@ -128,7 +142,8 @@ impl Gate {
             | Self::TenantRules
             | Self::Listing
             | Self::Name
-            | Self::Surface => true,
+            | Self::Surface
+            | Self::Tool => true,
             Self::PrivateValues
             | Self::Arguments
             | Self::Headers
@@ -140,7 +155,11 @@ impl Gate {
     /// Returns the word that is shown.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Host => "host",
+            Self::Origin => "origin",
+            Self::Local => "local",
             Self::Credential => "credential",
+            Self::Permission => "permission",
             Self::Role => "role",
             Self::Tenant => "tenant",
             Self::Session => "session",
@@ -153,6 +172,7 @@ impl Gate {
             Self::Listing => "listing",
             Self::Name => "name",
             Self::Surface => "surface",
+            Self::Tool => "tool",
             Self::Arguments => "arguments",
             Self::Headers => "headers",
             Self::Limits => "limits",

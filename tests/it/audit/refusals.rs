@@ -138,9 +138,12 @@ async fn each_refusal_leaves_the_record_that_says_who_what_and_why() {
             lacks("server.restart", "gateway:operate"),
         ),
         refused(
-            "permission.refused",
+            "call.refused",
             json!({"actor": "key:svc:nobody", "key": nobody.1}),
-            lacks("one__echo", "tool:invoke"),
+            json!({
+                "gate": "role", "code": "permission_denied", "target": "one__echo",
+                "detail": "needs tool:invoke",
+            }),
         ),
         refused(
             "permission.refused",
@@ -160,7 +163,7 @@ async fn each_refusal_leaves_the_record_that_says_who_what_and_why() {
         refused(
             "call.refused",
             caller_is(),
-            why("validator", "validator_denied", json!("one/echo")),
+            why("arguments", "validator_denied", json!("one/echo")),
         ),
         refused(
             "call.refused",
@@ -233,7 +236,7 @@ async fn a_call_of_a_turn_outside_its_policy_is_recorded_for_who_submitted_it() 
     let mut found: Vec<Value> = found.into_iter().map(without_time).collect();
     found.sort_by_key(|record| record["target"].to_string());
     let expected = ["one/secret", "other/x"].map(|target| {
-        let more = json!({"target": target, "gate": "policy", "outcome": "refused", "code": "not_in_policy", "detail": detail});
+        let more = json!({"target": target, "gate": "tool", "outcome": "refused", "code": "not_in_policy", "detail": detail});
         record(&gateway, "call.refused", &more)
     });
     assert_eq!(found, expected);

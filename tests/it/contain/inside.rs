@@ -270,7 +270,7 @@ async fn the_control_socket_refuses_servers_and_what_they_have_detached() {
     for record in recorded {
         assert_eq!(
             (&record["gate"], &record["code"]),
-            (&json!("peer"), &json!("control.of_a_server"))
+            (&json!("local"), &json!("control.of_a_server"))
         );
     }
     // Whoever is no server's is answered.

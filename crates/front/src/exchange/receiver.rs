@@ -5,7 +5,7 @@ use std::sync::Arc;
 use genlock_access::Visitor;
 use genlock_config::Config;
 use genlock_mcp::Outcome;
-use genlock_policy::GenerationNumber;
+use genlock_policy::{Gate, GenerationNumber};
 use genlock_servers::{Server, Slot};
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::{
         rewrite::{Found, Rewrite},
     },
     tenant::Tenant,
-    witness::{Gate, Refusal, Target},
+    witness::{Refusal, Target},
 };
 
 /// Whom results are for. Every way to a server's results goes through it, so that none shows other URIs than the lists.

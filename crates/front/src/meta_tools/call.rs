@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use genlock_mcp::{Notification, Outcome, RawJson, RawObject, error::escape_text};
-use genlock_policy::{Denied, Gates};
+use genlock_policy::{Denied, Gate, Gates};
 use genlock_servers::{Server, ServerError};
 use serde::Serialize;
 use tokio::{
@@ -13,12 +13,7 @@ use tokio::{
 };
 
 use super::{CONCURRENCY, MOST_CALLS, TIMEOUT, structured, tool_call};
-use crate::{
-    exchange::Receiver,
-    limits::Exceeded,
-    witness::{Gate, Target},
-    world::World,
-};
+use crate::{exchange::Receiver, limits::Exceeded, witness::Target, world::World};
 
 /// A batch that was found valid.
 pub(crate) struct Batch {
@@ -218,7 +213,7 @@ impl Planned {
         };
         let admitted = gates.admit(self.arguments.as_bytes());
         admitted.map_err(|denied| {
-            receiver.tell_refused(Gate::Validator, denied.code(), target);
+            receiver.tell_refused(Gate::Arguments, denied.code(), target);
             Failure::denied(denied)
         })?;
         if !self.server.is_listed() {
@@ -233,10 +228,10 @@ impl Planned {
             receiver.tell_refused(Gate::Tool, "unknown_tool", target);
             return Err(Failure::unknown_tool(&self.tool, self.server.name()));
         }
-        let _slot = receiver
-            .enter(&self.server)
-            .await
-            .map_err(Failure::exceeded)?;
+        let _slot = receiver.enter(&self.server).await.map_err(|exceeded| {
+            receiver.tell_refused(Gate::Limits, exceeded.code(), target);
+            Failure::exceeded(exceeded)
+        })?;
         let params = [("arguments", self.arguments.clone())]
             .into_iter()
             .collect();

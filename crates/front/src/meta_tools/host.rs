@@ -2,11 +2,12 @@
 
 use genlock_access::{Decision, Permission, Visitor};
 use genlock_mcp::{RawJson, RawObject, RpcError, error::escape_text};
+use genlock_policy::Gate;
 
 use super::structured;
 use crate::{
     front::Front,
-    witness::{Gate, Refusal, Target},
+    witness::{Refusal, Target},
 };
 
 /// Answers `genlock_status`.

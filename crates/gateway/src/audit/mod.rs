@@ -23,7 +23,7 @@ use std::{
 use genlock_authority::Runners;
 use genlock_config::ProfileId;
 use genlock_mcp::error::escape_text;
-use genlock_policy::GenerationNumber;
+use genlock_policy::{Gate, GenerationNumber};
 use genlock_store::{AuditFilter, AuditOutcome, AuditRecord, Epoch, Fault, NewAudit, Store};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -183,14 +183,14 @@ impl Audit {
     }
 
     /// Records what was refused, without waiting for the disk.
-    pub(crate) fn refused(&self, act: Act, gate: Option<&str>, code: &str) {
+    pub(crate) fn refused(&self, act: Act, gate: Option<Gate>, code: &str) {
         self.note(self.entry(act, gate, AuditOutcome::Refused, Some(code)));
     }
 
     fn entry(
         &self,
         act: Act,
-        gate: Option<&str>,
+        gate: Option<Gate>,
         outcome: AuditOutcome,
         code: Option<&str>,
     ) -> NewAudit {
@@ -203,7 +203,7 @@ impl Audit {
             action: act.action.to_owned(),
             target: act.target,
             generation: act.generation.or(GenerationNumber::new(in_force)),
-            gate: gate.map(str::to_owned),
+            gate: gate.map(|gate| gate.as_str().to_owned()),
             outcome,
             code: code.map(str::to_owned),
             count: 1,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use genlock_front::{Gate, Refusal, Target, Witness};
-use genlock_policy::Actor;
+use genlock_front::{Refusal, Target, Witness};
+use genlock_policy::{Actor, Gate};
 
 use super::{Act, Audit, Who, told, tool_of};
 
@@ -22,9 +22,23 @@ impl Audit {
             Gate::Host | Gate::Origin | Gate::Local => ("door.refused", detail.to_owned()),
             Gate::Credential => ("auth.refused", from(refusal, detail)),
             Gate::Permission => ("permission.refused", needs(refusal, detail)),
-            Gate::Tenant | Gate::Tool | Gate::Validator | Gate::Headers => {
-                ("call.refused", detail.to_owned())
-            }
+            Gate::Role => ("call.refused", needs(refusal, detail)),
+            Gate::Tenant
+            | Gate::Session
+            | Gate::Server
+            | Gate::Selection
+            | Gate::PrivateValues
+            | Gate::Revocation
+            | Gate::Rules
+            | Gate::TenantRules
+            | Gate::Listing
+            | Gate::Name
+            | Gate::Surface
+            | Gate::Tool
+            | Gate::Arguments
+            | Gate::Headers
+            | Gate::Limits
+            | Gate::Connection => ("call.refused", detail.to_owned()),
         };
         let mut act = Act::new(who, action)
             .under(refusal.generation)
@@ -35,7 +49,7 @@ impl Audit {
             Target::Name(name) => Some(told(name)),
             Target::Tool { server, tool } => Some(tool_of(server, tool)),
         };
-        self.refused(act, Some(refusal.gate.as_str()), refusal.code);
+        self.refused(act, Some(refusal.gate), refusal.code);
     }
 }
 

@@ -4,8 +4,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use genlock_front::{Gate, Refusal, Target, Witness};
+use genlock_front::{Refusal, Target, Witness};
 use genlock_policy::Actor;
+use genlock_policy::Gate;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -61,7 +62,7 @@ impl Stage {
     fn refuse(&self, name: &str) {
         self.audit.refused(
             Act::new(Who::system(), "call.refused").on(name),
-            Some("tool"),
+            Some(Gate::Tool),
             "unknown_tool",
         );
     }

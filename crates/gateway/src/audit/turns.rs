@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use genlock_authority::{Execution, Pending, RunEnd, RunFault, Runner, RunnerOrder, Runners};
 use genlock_frames::{ExecutionId, ServerView, SessionId};
-use genlock_policy::{Actor, GenerationNumber};
+use genlock_policy::{Actor, Gate, GenerationNumber};
 use genlock_store::TurnStatus;
 use serde::Deserialize;
 
 use super::{Act, Audit, Who, tool_of};
 
 /// The codes by which a worker refuses a call itself, each with the gate that it stands for.
-const REFUSED: [(&str, &str); 3] = [
-    ("not_in_policy", "policy"),
-    ("validator_denied", "validator"),
-    ("revoked", "revocation"),
+const REFUSED: [(&str, Gate); 3] = [
+    ("not_in_policy", Gate::Tool),
+    ("validator_denied", Gate::Arguments),
+    ("revoked", Gate::Revocation),
 ];
 
 /// Starts runners whose refusals are recorded.
@@ -57,7 +57,7 @@ struct CallFault {
 #[derive(Debug, PartialEq, Eq)]
 struct Refused {
     target: String,
-    gate: &'static str,
+    gate: Gate,
     code: &'static str,
 }
 
@@ -182,12 +182,12 @@ mod tests {
         let expected = [
             Refused {
                 target: "b\\u{7}/y".to_owned(),
-                gate: "policy",
+                gate: Gate::Tool,
                 code: "not_in_policy",
             },
             Refused {
                 target: "a/x".to_owned(),
-                gate: "validator",
+                gate: Gate::Arguments,
                 code: "validator_denied",
             },
         ];

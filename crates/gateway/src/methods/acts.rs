@@ -3,7 +3,7 @@
 //! Reloads, rollbacks and keys are recorded where they are done, since other doors lead there as well.
 
 use genlock_mcp::{RawJson, RawObject, RpcError};
-use genlock_policy::GenerationNumber;
+use genlock_policy::{Gate, GenerationNumber};
 use serde_json::json;
 
 use super::{Peer, permission};
@@ -97,7 +97,7 @@ fn refused(audit: &Audit, peer: &Peer, method: &str, params: &RawObject, error: 
         let act = Act::new(peer.who(), "permission.refused")
             .on(method)
             .detail(format!("needs {permission}"));
-        audit.refused(act, Some("permission"), code);
+        audit.refused(act, Some(Gate::Permission), code);
         return;
     }
     if let Some((action, about)) = ACTS.iter().find(|(name, _)| *name == method) {

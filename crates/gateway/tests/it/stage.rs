@@ -9,7 +9,7 @@ use axum::{
 };
 use camino::Utf8PathBuf;
 use genlock_config::Sources;
-use genlock_gateway::{ConfigSource, Gateway, Home, Host, OfflineKeys, StateDir};
+use genlock_gateway::{ConfigSource, Gateway, Home, Host, Offline, StateDir};
 use genlock_mcp::{RawJson, RawObject};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -47,7 +47,7 @@ impl Stage {
         let place = Self::prepare("genlock.json", text);
         let claimed = StateDir::claim(&place.root.join("state")).unwrap();
         let (source, host) = (place.source(), Host::system());
-        let offline = OfflineKeys::open(claimed, &source, &host).await.unwrap();
+        let offline = Offline::open(claimed, &source, &host).await.unwrap();
         let mut keys = Vec::new();
         for caller in callers {
             let params = json!({

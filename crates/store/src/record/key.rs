@@ -53,15 +53,10 @@ pub struct Replaced {
 /// What became of the wish to replace a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rotation {
-    /// It was replaced.
-    Done {
-        /// The key that was replaced.
-        old: KeyRecord,
-        /// The one that replaces it.
-        new: KeyRecord,
-    },
+    /// It was replaced: the key that was, and the one that replaces it.
+    Done(Box<(KeyRecord, KeyRecord)>),
     /// It is revoked, or was replaced before: nothing was written.
-    Over(KeyRecord),
+    Over(Box<KeyRecord>),
     /// There is no such key.
     Unknown,
 }

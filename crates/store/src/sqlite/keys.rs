@@ -62,7 +62,7 @@ pub(super) async fn rotate(
         return Ok(Rotation::Unknown);
     };
     if old.revoked_ms.is_some() || old.replaced.is_some() {
-        return Ok(Rotation::Over(old));
+        return Ok(Rotation::Over(Box::new(old)));
     }
     let by = new.id.clone();
     old.replaced = Some(Replaced { by, ends_ms });
@@ -83,7 +83,7 @@ pub(super) async fn rotate(
         return Err(damaged(&new.profile, id).into());
     }
     let new = add(connection, epoch, new).await?;
-    Ok(Rotation::Done { old, new })
+    Ok(Rotation::Done(Box::new((old, new))))
 }
 
 /// Notes when keys were used last, inside a write transaction. A key that is not there is passed over.

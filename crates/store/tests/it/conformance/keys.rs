@@ -115,12 +115,12 @@ pub(crate) async fn a_key_is_replaced_once_and_both_are_there(home: &dyn Home) {
         ..taken(key("gone", 4))
     };
     assert_eq!((old.ends_ms(), new.ends_ms()), (Some(50), Some(1_000)));
-    assert_eq!(again, Rotation::Over(old.clone()));
-    assert_eq!(gone, Rotation::Over(revoked.clone()));
+    assert_eq!(again, Rotation::Over(Box::new(old.clone())));
+    assert_eq!(gone, Rotation::Over(Box::new(revoked.clone())));
     assert_eq!(unknown, Rotation::Unknown);
     let found = home.open().await.keys(&profile()).await.unwrap();
     assert_eq!(found, [old.clone(), new.clone(), revoked]);
-    assert_eq!(done, Rotation::Done { old, new });
+    assert_eq!(done, Rotation::Done(Box::new((old, new))));
 }
 
 pub(crate) async fn a_rotation_that_fails_replaces_nothing(home: &dyn Home) {
