@@ -90,7 +90,7 @@ Examples:
   genlock explain --key 3f2a… github__create_issue
   genlock explain --session 0f6d… github/create_issue")]
     Explain(ExplainArgs),
-    /// Makes, lists and revokes API keys, whether the gateway runs or not.
+    /// Makes, lists, replaces and revokes API keys, whether the gateway runs or not.
     #[command(subcommand)]
     Keys(KeysCommand),
     /// Shows who did what, and who was refused what, newest first, whether the gateway runs or not.
@@ -201,6 +201,16 @@ pub(crate) enum KeysCommand {
     Create(CreateKeyArgs),
     /// Lists the keys, without what is secret of them.
     List,
+    /// Makes a key that replaces another, for the same principal, and prints it for the only time.
+    ///
+    /// The other key is taken for a while more, so that there is time to bring the new one to where it is used.
+    Rotate {
+        /// The id of the key that is replaced.
+        id: String,
+        /// How long that key is taken from now on, such as `12h`; `0` ends it at once.
+        #[arg(long, value_parser = duration, value_name = "TIME", default_value = "24h")]
+        grace: Duration,
+    },
     /// Revokes a key for good, from this moment on.
     Revoke {
         /// The id of the key.

@@ -55,6 +55,8 @@ use crate::{
     watch::{Content, Watch, look, watch_file},
 };
 
+/// How often it is written down when keys were used.
+const NOTE_USES: Duration = Duration::from_secs(60);
 /// How long a client may take to send the headers of a request.
 const HEADERS: Duration = Duration::from_secs(30);
 /// How long the servers may take to end, at most: their own close sequence, and a second more.
@@ -417,6 +419,7 @@ impl Gateway {
             Arc::clone(&generation.config),
             keys.ring().clone(),
         );
+        gateway.note_uses_of(keys.clone());
         gateway.keys = Some(keys);
         let (triggers, asked) = mpsc::channel(1);
         let reloader = Reloader::new(
@@ -447,6 +450,16 @@ impl Gateway {
     pub fn reload_trigger(&self) -> Option<ReloadTrigger> {
         let door = self.reloader.as_ref()?;
         Some(ReloadTrigger(door.triggers.clone()))
+    }
+
+    /// Writes down now and then when keys were used: never on the path of a request.
+    fn note_uses_of(&self, keys: KeyStore) {
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            while stop.run_until_cancelled(sleep(NOTE_USES)).await.is_some() {
+                keys.note_uses().await;
+            }
+        });
     }
 
     /// Works off the wishes of signals and of the file watch, which nobody waits for.
@@ -726,6 +739,9 @@ impl Gateway {
         }
         self.tasks.close();
         let _ = timeout(Duration::from_secs(1), self.tasks.wait()).await;
+        if let Some(keys) = &self.keys {
+            keys.note_uses().await;
+        }
         if let Some(door) = &self.reloader {
             door.reloader.audit().flush().await;
             door.reloader.history().close().await;

@@ -3,15 +3,21 @@
 //! They are in the profile's own store, or, where `auth.storage` names a file, in a store of the same kind there: rows, seals
 //! and fences are the same in both.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use genlock_access::{ApiKey, KeyHash, KeyRing, Principal, StoredKey};
 use genlock_config::{Auth, LoadError, ProfileId, StorageDriver};
 use genlock_mcp::{Outcome, RawJson, RawObject};
 use genlock_store::{
-    Epoch, Fault, KeyRecord, Location, NewKey, OpenError, Options, Store, WriteFault, open,
+    Epoch, Fault, KeyRecord, Location, NewKey, OpenError, Options, Rotation, Store, WriteFault,
+    open,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
@@ -39,6 +45,8 @@ pub(crate) struct KeyStore {
     ring: KeyRing,
     host: Host,
     audit: Audit,
+    /// When keys were used last, as far as that is written down.
+    noted: Arc<Mutex<HashMap<String, i64>>>,
 }
 
 /// Why the keys cannot be used.
@@ -70,6 +78,16 @@ pub(crate) struct KeyRequest {
     pub(crate) tenant: Option<String>,
     pub(crate) groups: BTreeSet<String>,
     pub(crate) lasts: Option<Duration>,
+}
+
+/// What became of the wish to replace a key.
+pub(crate) enum Rotated {
+    /// It is replaced: the new one, which is shown for the only time.
+    Done(Value),
+    /// It cannot be replaced any more, and why.
+    Over(&'static str),
+    /// There is no such key.
+    Unknown,
 }
 
 /// The keys and the audit of a state directory that no gateway runs on.
@@ -114,6 +132,7 @@ impl KeyStore {
             ring: KeyRing::new(history.key_hasher()),
             host: host.clone(),
             audit: audit.clone(),
+            noted: Arc::default(),
         };
         if let Some(path) = file(state_dir, auth) {
             let opened = open(&Location::sqlite(&path), &Options::default()).await;
@@ -132,13 +151,7 @@ impl KeyStore {
 
     /// Makes a key. It is taken from the moment this returns; what is returned shows it for the only time.
     pub(crate) async fn create(&self, request: KeyRequest, who: Who) -> Result<Value, WriteFault> {
-        let mut random = [0; 32];
-        let bytes = self.host.random().into_iter().chain(self.host.random());
-        random
-            .iter_mut()
-            .zip(bytes)
-            .for_each(|(to, from)| *to = from);
-        let key = ApiKey::new(&random);
+        let key = self.new_key();
         let now = unix_ms(self.host.now());
         let lasts = request
             .lasts
@@ -170,11 +183,101 @@ impl KeyStore {
         Ok(shown)
     }
 
+    /// Makes a key that replaces another: for the same principal, for as long as that one was made for. The other one is taken
+    /// for `grace` more, or until it expires.
+    pub(crate) async fn rotate(
+        &self,
+        id: &str,
+        grace: Duration,
+        who: Who,
+    ) -> Result<Rotated, WriteFault> {
+        let records = self.store.keys(&self.profile).await?;
+        let Some(old) = records.into_iter().find(|record| record.made.id == id) else {
+            return Ok(Rotated::Unknown);
+        };
+        let now = unix_ms(self.host.now());
+        if old.ends_ms().is_some_and(|ends| ends <= now) {
+            return Ok(Rotated::Over("it has expired"));
+        }
+        let key = self.new_key();
+        let lasts = old
+            .made
+            .expires_ms
+            .map(|expires| expires.saturating_sub(old.made.at_ms));
+        let new = NewKey {
+            id: self.new_id(),
+            hash: *self.ring.hasher().hash(&key).as_bytes(),
+            actor: who.actor.clone(),
+            at_ms: now,
+            expires_ms: lasts.map(|lasts| now.saturating_add(lasts)),
+            ..old.made
+        };
+        let grace = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
+        let ends_ms = now.saturating_add(grace);
+        let rotation = self.store.rotate_key(self.epoch, id, new, ends_ms);
+        let (old, new) = match rotation.await? {
+            Rotation::Done(both) => *both,
+            Rotation::Over(over) if over.revoked_ms.is_some() => {
+                return Ok(Rotated::Over("it is revoked"));
+            }
+            Rotation::Over(_) => return Ok(Rotated::Over("another key replaces it already")),
+            Rotation::Unknown => return Ok(Rotated::Unknown),
+        };
+        self.ring.add(&stored(&new));
+        self.ring.add(&stored(&old));
+        tracing::info!(id, by = new.made.id, "API key replaced");
+        let act = Act::new(who, "key.rotate").on(id);
+        let detail = format!("replaced by {}, {}", new.made.id, of(&new));
+        let kept = self.audit.done(act.detail(detail)).await;
+        let mut answer = shown(&new);
+        answer["key"] = json!(key.expose());
+        answer["replaces"] = json!(id);
+        answer["old_ends_at"] = json!(old.ends_ms().map(timestamp));
+        say(&mut answer, kept);
+        Ok(Rotated::Done(answer))
+    }
+
+    /// Writes down when keys were used since it was written down last. It is a hint for people, so that a failure is logged and
+    /// made up for the next time.
+    pub(crate) async fn note_uses(&self) {
+        let uses = self.ring.uses();
+        let fresh: Vec<(String, i64)> = {
+            let noted = self.noted.lock();
+            let is_new = |(id, used_ms): &(String, i64)| noted.get(id) != Some(used_ms);
+            uses.into_iter().filter(is_new).collect()
+        };
+        if fresh.is_empty() {
+            return;
+        }
+        let writing = self
+            .store
+            .note_key_uses(self.epoch, &self.profile, fresh.clone());
+        match writing.await {
+            Ok(()) => self.noted.lock().extend(fresh),
+            Err(error) => tracing::warn!(%error, "the last uses of keys were not written"),
+        }
+    }
+
+    fn new_key(&self) -> ApiKey {
+        let mut random = [0; 32];
+        let bytes = self.host.random().into_iter().chain(self.host.random());
+        random
+            .iter_mut()
+            .zip(bytes)
+            .for_each(|(to, from)| *to = from);
+        ApiKey::new(&random)
+    }
+
     /// Returns all keys, without what is secret of them.
     pub(crate) async fn list(&self) -> Result<Value, Fault> {
         let records = self.store.keys(&self.profile).await?;
-        let keys: Vec<Value> = records.iter().map(shown).collect();
-        Ok(json!({ "keys": keys }))
+        let uses = self.ring.uses();
+        let keys = records.into_iter().map(|mut record| {
+            let used_ms = uses.get(&record.made.id).copied();
+            record.used_ms = record.used_ms.max(used_ms);
+            shown(&record)
+        });
+        Ok(json!({ "keys": keys.collect::<Vec<Value>>() }))
     }
 
     /// Revokes a key; `None` where there is none. It is not taken from the moment this is asked for, also where the disk
@@ -235,7 +338,7 @@ fn stored(record: &KeyRecord) -> StoredKey {
             key: Some(made.id.clone()),
             capabilities: None,
         }),
-        expires_ms: made.expires_ms,
+        expires_ms: record.ends_ms(),
         revoked: record.revoked_ms.is_some(),
     }
 }
@@ -270,6 +373,9 @@ fn shown(record: &KeyRecord) -> Value {
         "created_at": timestamp(made.at_ms),
         "expires_at": made.expires_ms.map(timestamp),
         "revoked_at": record.revoked_ms.map(timestamp),
+        "replaced_by": record.replaced.as_ref().map(|replaced| &replaced.by),
+        "ends_at": record.ends_ms().map(timestamp),
+        "last_used_at": record.used_ms.map(timestamp),
     })
 }
 

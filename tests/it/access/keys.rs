@@ -1,4 +1,4 @@
-use genlock_testkit::harness::{Scratch, eventually_async};
+use genlock_testkit::harness::{GenlockProcess, Scratch, eventually_async};
 use serde_json::{Value, json};
 
 use super::{admin, api, caller, config, make, modern, ran, start};
@@ -148,4 +148,57 @@ async fn only_an_admin_manages_keys_over_http() {
     );
     let listed = ask(&admin).await["result"]["keys"].clone();
     assert_eq!(listed.as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
+async fn a_key_that_is_replaced_is_taken_for_its_grace_and_the_new_one_is_of_the_same_principal() {
+    let mut gateway = start(&config("egress", &servers()));
+    let args = [
+        "--principal",
+        "ops:a",
+        "--group",
+        "admins",
+        "--expires",
+        "9h",
+    ];
+    let (key, id) = make(&gateway, &args);
+    let rotate = |id: &str, grace: &str| {
+        gateway.run(&["keys", "rotate", id, "--grace", grace, "--format", "json"])
+    };
+    let status = async |key: &str| api(&gateway, key).get("/api/servers").await.status;
+
+    let made = ran(&rotate(&id, "1h"));
+    let new = made["key"].as_str().unwrap();
+    assert_eq!((status(&key).await, status(new).await), (200, 200));
+    assert_eq!(
+        (&made["principal"], &made["replaces"]),
+        (&json!("ops:a"), &json!(id))
+    );
+    // Once is enough: whoever asks again has the new one.
+    let again = rotate(&id, "1h");
+    assert_eq!(again.code, Some(64), "{again:?}");
+    assert!(
+        again.stderr.contains("another key replaces it already"),
+        "{again:?}"
+    );
+    // At once, where that is asked for.
+    let second = made["id"].as_str().unwrap().to_owned();
+    let last = ran(&rotate(&second, "0"));
+    let last = last["key"].as_str().unwrap().to_owned();
+    assert_eq!((status(new).await, status(&last).await), (401, 200));
+
+    let used = |gateway: &GenlockProcess| {
+        let keys = ran(&gateway.run(&["keys", "list", "--format", "json"]))["keys"].clone();
+        let keys = keys.as_array().unwrap().clone();
+        let of = |key: &Value| (key["id"].clone(), key["last_used_at"].clone());
+        keys.iter().map(of).collect::<Vec<_>>()
+    };
+    let before = used(&gateway);
+    assert!(before.iter().all(|(_, at)| at.is_string()), "{before:?}");
+    let (old_key, new_key) = (key.clone(), last.clone());
+    gateway.stop();
+    gateway.start_again();
+    assert_eq!(used(&gateway), before);
+    let status = async |key: &str| api(&gateway, key).get("/api/servers").await.status;
+    assert_eq!((status(&old_key).await, status(&new_key).await), (200, 200));
 }

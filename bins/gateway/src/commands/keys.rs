@@ -25,6 +25,14 @@ struct Key {
     groups: Vec<String>,
     expires_at: Option<String>,
     revoked_at: Option<String>,
+    #[serde(default)]
+    replaced_by: Option<String>,
+    #[serde(default)]
+    ends_at: Option<String>,
+    #[serde(default)]
+    last_used_at: Option<String>,
+    #[serde(default)]
+    old_ends_at: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -48,12 +56,21 @@ pub(super) async fn run(
             }),
         ),
         KeysCommand::List => ("key.list", json!({})),
+        KeysCommand::Rotate { id, grace } => {
+            ("key.rotate", json!({"id": id, "grace_s": grace.as_secs()}))
+        }
         KeysCommand::Revoke { id } => ("key.revoke", json!({"id": id})),
     };
     let answered = ask(place, host, method, &params).await?.map_err(refused)?;
     match (place.format, command) {
         (Format::Json, _) => println!("{answered}"),
         (Format::Text, KeysCommand::Create(_)) => print!("{}", made(&read(&answered)?)),
+        (Format::Text, KeysCommand::Rotate { id, .. }) => {
+            let new: Key = read(&answered)?;
+            print!("{}", made(&new));
+            let ends = new.old_ends_at.as_deref().unwrap_or_default();
+            println!("{id} is taken until {ends}.");
+        }
         (Format::Text, KeysCommand::List) => print!("{}", listed(&read::<Listed>(&answered)?.keys)),
         (Format::Text, KeysCommand::Revoke { id }) => println!("{id} is revoked"),
     }
@@ -67,6 +84,7 @@ fn refused(error: ControlError) -> Failure {
     let (exit, code) = match reason.as_deref() {
         Some("invalid_params") => (Exit::Usage, "keys.invalid"),
         Some("not_found") => (Exit::Usage, "keys.not_found"),
+        Some("conflict") => (Exit::Usage, "keys.over"),
         Some(_) | None => (Exit::Unavailable, "keys.refused"),
     };
     let detail = detail.as_ref().and_then(RawJson::as_string);
@@ -100,19 +118,26 @@ fn listed(keys: &[Key]) -> String {
     let rows: Vec<_> = keys
         .iter()
         .map(|key| {
-            let state = match (&key.revoked_at, &key.expires_at) {
+            let mut state = match (&key.revoked_at, &key.ends_at) {
                 (Some(at), _) => format!("revoked {at}"),
                 (None, Some(at)) => format!("until {at}"),
                 (None, None) => "good".to_owned(),
             };
+            if let (None, Some(by)) = (&key.revoked_at, &key.replaced_by) {
+                state = format!("{state}, replaced by {by}");
+            }
             vec![
                 key.id.clone(),
                 key.principal.clone(),
                 key.tenant.clone().unwrap_or_else(|| "-".to_owned()),
                 key.groups.join(","),
+                key.last_used_at.clone().unwrap_or_else(|| "-".to_owned()),
                 state,
             ]
         })
         .collect();
-    table::layout(&["ID", "PRINCIPAL", "TENANT", "GROUPS", "STATE"], &rows)
+    table::layout(
+        &["ID", "PRINCIPAL", "TENANT", "GROUPS", "LAST USED", "STATE"],
+        &rows,
+    )
 }

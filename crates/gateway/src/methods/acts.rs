@@ -154,6 +154,7 @@ mod tests {
             "reload.mcp",
             "generation.rollback",
             "key.create",
+            "key.rotate",
             "key.revoke",
             "turn.submit",
             "prompt.submit",

@@ -1,4 +1,4 @@
-//! The control methods of API keys: `key.create`, `key.list` and `key.revoke`.
+//! The control methods of API keys: `key.create`, `key.list`, `key.rotate` and `key.revoke`.
 
 use std::time::Duration;
 
@@ -8,8 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Peer, params::read, refusal};
-use crate::keys::{KeyRequest, KeyStore};
+use crate::keys::{KeyRequest, KeyStore, Rotated};
 
+/// How long a key that is replaced is taken unless it is asked for otherwise, in seconds.
+const GRACE_S: u64 = 86_400;
 /// The longest name of a principal, a tenant or a group, in bytes.
 const LONGEST: usize = 256;
 
@@ -31,6 +33,13 @@ struct ListParams {}
 #[serde(deny_unknown_fields)]
 struct RevokeParams {
     id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RotateParams {
+    id: String,
+    grace_s: Option<u64>,
 }
 
 /// Answers a method of keys for the owner of the state directory.
@@ -58,6 +67,16 @@ pub(super) async fn answer(
         "key.list" => {
             let ListParams {} = read(params)?;
             keys.list().await.map_err(|fault| failed(&fault))
+        }
+        "key.rotate" => {
+            let RotateParams { id, grace_s } = read(params)?;
+            let grace = Duration::from_secs(grace_s.unwrap_or(GRACE_S));
+            let rotated = keys.rotate(&id, grace, peer.who()).await;
+            match rotated.map_err(|error| not_written(&error))? {
+                Rotated::Done(answer) => Ok(answer),
+                Rotated::Over(why) => Err(refusal("conflict", why)),
+                Rotated::Unknown => Err(refusal("not_found", "there is no key with this id")),
+            }
         }
         "key.revoke" => {
             let RevokeParams { id } = read(params)?;

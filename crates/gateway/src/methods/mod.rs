@@ -60,7 +60,7 @@ pub(crate) enum Peer {
 }
 
 /// The methods and what each needs. What is not here does not exist.
-const METHODS: [(&str, Permission); 30] = [
+const METHODS: [(&str, Permission); 31] = [
     ("status", Permission::Read),
     ("explain", Permission::Read),
     ("server.list", Permission::Read),
@@ -89,6 +89,7 @@ const METHODS: [(&str, Permission); 30] = [
     ("reload.mcp", Permission::Reload),
     ("key.create", Permission::Keys),
     ("key.list", Permission::Keys),
+    ("key.rotate", Permission::Keys),
     ("key.revoke", Permission::Keys),
     ("audit.list", Permission::Audit),
 ];
@@ -321,10 +322,10 @@ mod tests {
         ];
         assert_eq!(needing(Permission::Read), read);
         assert_eq!(needing(Permission::Reload), ["config.reload", "reload.mcp"]);
-        let keys = ["key.create", "key.list", "key.revoke"];
+        let keys = ["key.create", "key.list", "key.rotate", "key.revoke"];
         assert_eq!(needing(Permission::Keys), keys);
         assert_eq!(needing(Permission::Audit), ["audit.list"]);
-        assert_eq!(needing(Permission::Operate).len(), METHODS.len() - 18);
+        assert_eq!(needing(Permission::Operate).len(), METHODS.len() - 19);
     }
 
     #[test]
