@@ -1,6 +1,6 @@
 //! What is denied, whatever the config says.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +73,22 @@ impl Overlay {
             .min_by_key(|revocation| revocation.number)
     }
 
+    /// Returns what refuses a request to a server, which is a call of `tool` where one is named: the revocation of the
+    /// server, else that of the tool. The one decision behind what is listed and what is called, on every path.
+    pub fn refuses(&self, server: &str, tool: Option<&str>) -> Option<&Revocation> {
+        let of_tool = |name: &str| {
+            let rest = name.strip_prefix(server);
+            tool.is_some() && rest.and_then(|rest| rest.strip_prefix('/')) == tool
+        };
+        let of = |revocation: &&Revocation| match revocation.kind {
+            RevocationKind::Server => revocation.name == server,
+            RevocationKind::Tool => of_tool(&revocation.name),
+            RevocationKind::Key | RevocationKind::Session => false,
+        };
+        let refusing = self.revoked.iter().filter(of);
+        refusing.min_by_key(|revocation| (revocation.kind, revocation.number))
+    }
+
     /// Returns this overlay and one revocation more.
     #[must_use]
     pub fn with(&self, revocation: Revocation) -> Self {
@@ -94,6 +110,29 @@ impl Overlay {
     /// Says whether nothing is revoked.
     pub fn is_empty(&self) -> bool {
         self.revoked.is_empty()
+    }
+}
+
+// === impl Revocation ===
+
+impl Revocation {
+    /// The stable code of every refusal that a revocation leads to.
+    pub const CODE: &str = "revoked";
+}
+
+impl fmt::Display for Revocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            name,
+            reason,
+            number,
+        } = self;
+        let kind = kind.as_str();
+        write!(
+            f,
+            "{kind} `{name}` is revoked: {reason} (an operator can lift revocation {number})"
+        )
     }
 }
 

@@ -33,6 +33,43 @@ fn a_thing_stays_denied_until_the_last_of_its_revocations_is_lifted() {
 }
 
 #[test]
+fn a_request_is_refused_by_the_revocation_of_its_server_before_that_of_its_tool() {
+    let (tool, server) = (
+        revocation(RevocationKind::Tool, "a/t", 2),
+        revocation(RevocationKind::Server, "b", 3),
+    );
+    let overlay = Overlay::default()
+        .with(tool.clone())
+        .with(server.clone())
+        .with(revocation(RevocationKind::Tool, "b/t", 1))
+        .with(revocation(RevocationKind::Key, "c", 4))
+        .with(revocation(RevocationKind::Session, "d", 5));
+
+    let table = [
+        ("a", Some("t"), Some(&tool)),
+        ("a", Some("u"), None),
+        ("a", Some(""), None),
+        ("a", None, None),
+        ("a/t", None, None),
+        ("b", Some("t"), Some(&server)),
+        ("b", Some("any"), Some(&server)),
+        ("b", None, Some(&server)),
+        ("c", Some("t"), None),
+        ("d", None, None),
+    ];
+    for (name, tool, refused) in table {
+        assert_eq!(overlay.refuses(name, tool), refused, "{name} {tool:?}");
+    }
+}
+
+#[test]
+fn a_revocation_says_what_and_why_and_what_can_be_done() {
+    let text = revocation(RevocationKind::Tool, "a/t", 7).to_string();
+    let expected = "tool `a/t` is revoked: why (an operator can lift revocation 7)";
+    assert_eq!(text, expected);
+}
+
+#[test]
 fn an_overlay_is_one_json_object_and_comes_back() {
     let overlay = Overlay::default()
         .with(revocation(RevocationKind::Session, "s", 3))
