@@ -14,6 +14,7 @@ mod pool;
 mod process;
 mod quiet;
 mod relist;
+mod revoked;
 mod server;
 mod slots;
 mod snapshot;

@@ -14,6 +14,7 @@ use arc_swap::ArcSwapOption;
 use camino::Utf8PathBuf;
 use genlock_config::{Config, Execution, Mode, Scope, ServerDefinition, TransportDefinition};
 use genlock_mcp::{ByteLimit, RawJson};
+use genlock_policy::Overlay;
 use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, watch},
@@ -31,6 +32,7 @@ use crate::{
     slots::Slots,
     snapshot::{ServerSnapshot, StateChange},
     starts::Starts,
+    state::ServerState,
     tools::ToolSet,
     usage::InUse,
 };
@@ -61,6 +63,8 @@ pub struct Pool {
     nature: Nature,
     all_slots: Slots,
     running: Mutex<Running>,
+    /// What is revoked now, for all servers alike.
+    pub(crate) revoked: watch::Sender<Arc<Overlay>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -202,6 +206,7 @@ impl PoolBuilder {
             nature: self.nature,
             all_slots: Slots::new(0),
             running: Mutex::default(),
+            revoked: watch::Sender::default(),
             stop: CancellationToken::new(),
             tasks,
         }
@@ -388,7 +393,10 @@ impl Pool {
         let tools = known.tools.or_else(|| replaced.and_then(Server::tools));
         let offers = known.offers.or_else(|| replaced.and_then(Server::offers));
         let (commands, received) = mpsc::channel(COMMANDS);
-        let mut snapshot = first_snapshot(definition, tools.as_deref(), (self.nature.clock)());
+        let revoked = self.revoked.subscribe();
+        let (begins, _) = begins_as(definition, &revoked.borrow());
+        let now = (self.nature.clock)();
+        let mut snapshot = first_snapshot(definition, &begins, tools.as_deref(), now);
         snapshot.offered = offers.is_some();
         let shared = Arc::new(Shared {
             cache_key,
@@ -411,6 +419,7 @@ impl Pool {
             usage: InUse::default(),
             retirement: Retirement::default(),
             clock: Arc::clone(&self.nature.clock),
+            revoked,
         });
         // Before the actor begins: its first connection is made under them.
         set_limits(&shared, execution);
@@ -520,10 +529,10 @@ fn set_limits(shared: &Shared, execution: &Execution) {
 
 fn first_snapshot(
     definition: &ServerDefinition,
+    begins: &ServerState,
     tools: Option<&ToolSet>,
     now: SystemTime,
 ) -> ServerSnapshot {
-    let (begins, _) = begins_as(definition);
     ServerSnapshot {
         name: definition.name.as_str().to_owned(),
         state: begins.word(),
@@ -532,7 +541,7 @@ fn first_snapshot(
         awaits_connect: begins.awaits_connect(),
         on_its_way: begins.is_on_its_way(),
         since: now,
-        reason: None,
+        reason: begins.error().map(str::to_owned),
         retry_at: None,
         last_error: None,
         tools: tools.map_or(0, ToolSet::len),

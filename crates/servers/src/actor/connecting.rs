@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use genlock_mcp::client::{Announced, Protocol};
-use tokio::time::{Instant, sleep};
+use genlock_policy::Overlay;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
 use super::{Actor, DRAIN, Live};
 use crate::{
@@ -98,30 +102,72 @@ impl Actor {
     }
 
     pub(super) async fn disconnect(&mut self) {
+        let Some(Live {
+            connection, child, ..
+        }) = self.let_go()
+        else {
+            return;
+        };
+        let stop = self.setting.stop.clone();
+        let (revoked, name) = (
+            self.setting.shared.revoked.clone(),
+            self.setting.shared.definition.name.clone(),
+        );
+        // Calls in flight and the close sequence of a process take long; a new connection may start meanwhile.
+        self.end_with(async move {
+            tokio::select! {
+                () = drain(connection.client.drained(), stop.cancelled()) => {}
+                () = is_revoked(revoked, name.as_str()) => connection.client.close(),
+            }
+            connection.client.end().await;
+            if let Some(child) = child {
+                child.end().await;
+            }
+        })
+        .await;
+    }
+
+    /// Ends the connection whatever calls are under way on it, and then the process behind it.
+    pub(super) async fn cut(&mut self) {
+        let Some(Live {
+            connection, child, ..
+        }) = self.let_go()
+        else {
+            return;
+        };
+        connection.client.close();
+        self.end_with(async move {
+            if let Some(child) = child {
+                child.end().await;
+            }
+        })
+        .await;
+    }
+
+    /// Takes the connection out of use.
+    fn let_go(&mut self) -> Option<Live> {
         self.setting.shared.connection.store(None);
         self.under_way.listing = None;
         self.under_way.offering = None;
         self.under_way.trying = None;
-        if let Some(Live {
-            connection, child, ..
-        }) = self.live.take()
-        {
-            let stop = self.setting.stop.clone();
-            // Calls in flight and the close sequence of a process take long; a new connection may start meanwhile.
-            let ending = async move {
-                drain(connection.client.drained(), stop.cancelled()).await;
-                connection.client.end().await;
-                if let Some(child) = child {
-                    child.end().await;
-                }
-            };
-            if self.setting.stop.is_cancelled() {
-                ending.await;
-            } else {
-                self.setting.context.tasks.spawn(ending);
-            }
-            self.publish();
+        self.live.take()
+    }
+
+    async fn end_with(&mut self, ending: impl Future<Output = ()> + Send + 'static) {
+        if self.setting.stop.is_cancelled() {
+            ending.await;
+        } else {
+            self.setting.context.tasks.spawn(ending);
         }
+        self.publish();
+    }
+}
+
+/// Completes when a server is revoked.
+async fn is_revoked(mut revoked: watch::Receiver<Arc<Overlay>>, server: &str) {
+    let waited = revoked.wait_for(|revoked| revoked.refuses(server, None).is_some());
+    if waited.await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

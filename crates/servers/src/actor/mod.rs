@@ -12,6 +12,7 @@ use std::{
 };
 
 use genlock_mcp::client::{Announced, CallError, ListError, Protocol};
+use genlock_policy::Overlay;
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
@@ -59,9 +60,11 @@ pub(crate) struct Setting {
 }
 
 pub(crate) struct Actor {
-    setting: Setting,
+    pub(crate) setting: Setting,
     commands: mpsc::Receiver<Command>,
-    state: ServerState,
+    /// Tells of revocations and of their ends.
+    revoked: watch::Receiver<Arc<Overlay>>,
+    pub(crate) state: ServerState,
     since: SystemTime,
     retry_at: Option<SystemTime>,
     starts: u64,
@@ -115,6 +118,7 @@ enum Woken {
     QuietDue,
     Tried(Instant, Result<(), CallError>),
     Asked(Command),
+    Revocations,
 }
 
 impl Actor {
@@ -122,6 +126,7 @@ impl Actor {
         Self {
             since: (setting.nature.clock)(),
             protocol: protocol_of(&setting.shared.definition),
+            revoked: setting.shared.revoked.clone(),
             setting,
             commands,
             state: ServerState::Closed,
@@ -166,7 +171,10 @@ impl Actor {
                     self.take_try(began_at, result).await;
                 }
                 Woken::Asked(command) => self.obey(command).await,
+                // What it comes to is looked at below, as after everything that happens.
+                Woken::Revocations => {}
             }
+            self.follow_revocations().await;
             self.follow_configuration().await;
         }
         // Whoever takes the configuration's server up again must not find one that has ended.
@@ -202,6 +210,7 @@ impl Actor {
         tokio::select! {
             biased;
             () = self.setting.stop.cancelled() => Woken::Stopped,
+            () = noticed(&mut self.revoked) => Woken::Revocations,
             result = on(connecting) => Woken::Connected(Box::new(result)),
             () = ended(live) => Woken::Ended,
             Some(command) = self.commands.recv() => Woken::Asked(command),
@@ -256,12 +265,13 @@ impl Actor {
             | ServerState::Cooldown(_)
             | ServerState::Parked(_)
             | ServerState::Probing(_)
+            | ServerState::Revoked(_)
             | ServerState::Draining(_)
             | ServerState::Closed => {}
         }
     }
 
-    async fn step(&mut self, event: ServerEvent) {
+    pub(crate) async fn step(&mut self, event: ServerEvent) {
         if let ServerEvent::ConnectFailed { error, .. }
         | ServerEvent::EndedOnProbe { error }
         | ServerEvent::Lost { error } = &event
@@ -381,6 +391,7 @@ impl Actor {
                 ServerEffect::Connect => self.connect(urgency),
                 ServerEffect::Abandon => self.under_way.connecting = None,
                 ServerEffect::Disconnect => self.disconnect().await,
+                ServerEffect::Cut => self.cut().await,
             }
         }
     }
@@ -424,6 +435,14 @@ async fn on<T>(task: &mut Option<Task<T>>) -> T {
     match task {
         Some(task) => task.await,
         None => std::future::pending().await,
+    }
+}
+
+/// Completes when something is revoked, or that is lifted.
+async fn noticed(revoked: &mut watch::Receiver<Arc<Overlay>>) {
+    // Without a pool nothing is revoked any more.
+    if revoked.changed().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -9,10 +9,15 @@ use genlock_mcp::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{Command, Connection, PATIENCE, Server, ServerError};
-use crate::breaker::{Breaker, Refused, Verdict};
+use crate::{
+    breaker::{Breaker, Refused, Verdict},
+    revoked::tool_of,
+};
 
 impl Server {
     /// Calls the server and waits for the answer, within the definition's `timeout` and the deadline.
+    ///
+    /// What is revoked is refused, also where the call had begun to wait before; one in flight ends with its connection.
     ///
     /// A server that is lazy or being connected is waited for; one that is parked or cools down refuses at once, and so does
     /// one whose transport failed too often. A call is made again only where it certainly did not run.
@@ -27,15 +32,31 @@ impl Server {
         call: Call,
         deadline: Option<Instant>,
     ) -> Result<Outcome, ServerError> {
-        let shared = &self.lease.shared;
-        let own = Instant::now() + shared.definition.timeout;
+        self.admit(tool_of(&call).as_deref())?;
+        let own = Instant::now() + self.lease.shared.definition.timeout;
         let deadline = deadline.map_or(own, |deadline| deadline.min(own));
-        let _in_use = shared.usage.begin();
-        let _slots = self.slots(deadline).await?;
-        shared.calls.fetch_add(1, Ordering::Relaxed);
+        let answer = self.call_within(call, deadline, own).await;
+        answer.map_err(|error| self.because_revoked(error))
+    }
 
-        let connection = self.connection(deadline).await?;
+    async fn call_within(
+        &self,
+        call: Call,
+        deadline: Instant,
+        own: Instant,
+    ) -> Result<Outcome, ServerError> {
+        let shared = &self.lease.shared;
+        let _in_use = shared.usage.begin();
         let again = call.clone();
+        let tool = tool_of(&again);
+        let tool = tool.as_deref();
+        let (_slots, connection) = tokio::select! {
+            biased;
+            ready = self.turn(deadline) => ready?,
+            refused = self.refused(tool) => return Err(refused),
+        };
+        // Nothing is waited for between here and the wire.
+        self.admit(tool)?;
         let error = match self.call_on(&connection, call, deadline, own).await {
             Err(ServerError::Call {
                 source: source @ (CallError::SessionExpired | CallError::Closed { sent: false }),
@@ -51,8 +72,23 @@ impl Server {
         if shared.commands.send(renew).await.is_err() {
             return Err(self.failed(error));
         }
-        let renewed = self.connection_after(&connection, deadline).await?;
-        self.call_on(&renewed, again, deadline, own).await
+        let renewed = tokio::select! {
+            biased;
+            renewed = self.connection_after(&connection, deadline) => renewed?,
+            refused = self.refused(tool) => return Err(refused),
+        };
+        self.admit(tool)?;
+        self.call_on(&renewed, again.clone(), deadline, own).await
+    }
+
+    /// Waits until the call may begin: for its slots, and for a connection.
+    async fn turn(
+        &self,
+        deadline: Instant,
+    ) -> Result<(impl Sized + use<>, Arc<Connection>), ServerError> {
+        let slots = self.slots(deadline).await?;
+        self.lease.shared.calls.fetch_add(1, Ordering::Relaxed);
+        Ok((slots, self.connection(deadline).await?))
     }
 
     async fn call_on(

@@ -16,6 +16,7 @@ use genlock_mcp::{
     ByteLimit,
     client::{CallError, Client},
 };
+use genlock_policy::{Overlay, Revocation};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{Instant, timeout_at},
@@ -26,6 +27,7 @@ use crate::{
     breaker::{Breaker, FAILURES},
     offers::Offers,
     process::LogRing,
+    revoked,
     slots::Slots,
     snapshot::ServerSnapshot,
     state::{ServerEffect, ServerEvent, ServerState},
@@ -101,6 +103,8 @@ pub(crate) struct Shared {
     pub(crate) retirement: Retirement,
     pub(crate) log: LogRing,
     pub(crate) clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    /// What is revoked now, whatever the configuration that has the server says.
+    pub(crate) revoked: watch::Receiver<Arc<Overlay>>,
 }
 
 /// Whether a configuration has the server.
@@ -144,6 +148,14 @@ pub enum ServerError {
         /// Why.
         reason: Option<String>,
     },
+    /// The server or the tool is revoked.
+    #[error("{revocation}")]
+    Revoked {
+        /// The revocation that refuses it.
+        revocation: Revocation,
+        /// Whether the server may have run the call: it was under way when its connection was closed for this.
+        may_have_run: bool,
+    },
     /// Its transport failed so often that no call is let out for a while; the call did not run.
     #[error(
         "server `{server}`: its transport failed {FAILURES} times in a row, calls are refused for now"
@@ -179,6 +191,7 @@ impl ServerError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotConnected { .. } => "mcp_servers_unavailable",
+            Self::Revoked { .. } => Revocation::CODE,
             Self::BreakerOpen { .. } => "breaker_open",
             Self::Busy { .. } => "busy",
             Self::Call { source, .. } => match source {
@@ -198,7 +211,11 @@ impl ServerError {
 
     /// Tells whether the server may have run the call.
     pub fn may_have_run(&self) -> bool {
-        matches!(self, Self::Call { source, .. } if source.may_have_run())
+        match self {
+            Self::Call { source, .. } => source.may_have_run(),
+            Self::Revoked { may_have_run, .. } => *may_have_run,
+            Self::NotConnected { .. } | Self::BreakerOpen { .. } | Self::Busy { .. } => false,
+        }
     }
 }
 
@@ -371,7 +388,7 @@ impl Server {
     /// A lazy server whose tools are not known is started, as nothing else would ever list it.
     pub fn wanted_in_list(&self, boot: Instant, wait: Duration) -> Option<Instant> {
         let shared = &self.lease.shared;
-        if !shared.definition.enabled {
+        if !shared.definition.enabled || self.is_revoked() {
             return None;
         }
         let known = shared.tools.borrow().is_some();
@@ -389,7 +406,8 @@ impl Server {
     /// As [`Server::wanted_in_list`], for a list of what it offers beside tools.
     pub fn wanted_in_offers(&self, boot: Instant, wait: Duration) -> Option<Instant> {
         let shared = &self.lease.shared;
-        if !shared.definition.enabled || shared.offers.borrow().is_some() {
+        let known = shared.offers.borrow().is_some();
+        if !shared.definition.enabled || self.is_revoked() || known {
             return None;
         }
         if shared.snapshot.borrow().state == "lazy" {
@@ -480,16 +498,34 @@ impl Shared {
         let _ = self.commands.try_send(Command::Look);
     }
 
-    /// Returns how the server begins. One that cannot be started is not lazy: that it cannot is known at once.
+    /// Returns how the server begins.
     pub(crate) fn begins_as(&self) -> (ServerState, Vec<ServerEffect>) {
-        begins_as(&self.definition)
+        begins_as(&self.definition, &self.revoked.borrow())
     }
 }
 
 /// As [`Shared::begins_as`].
-pub(crate) fn begins_as(definition: &ServerDefinition) -> (ServerState, Vec<ServerEffect>) {
-    let lazy = definition.lazy && definition.unavailable.is_none();
-    ServerState::initial(definition.enabled, lazy)
+pub(crate) fn begins_as(
+    definition: &ServerDefinition,
+    revoked: &Overlay,
+) -> (ServerState, Vec<ServerEffect>) {
+    let begins = ServerState::initial(definition.enabled, is_lazy(definition));
+    match revoked::why(definition.name.as_str(), revoked) {
+        // Nothing of it is begun.
+        Some(why) => {
+            let (state, _) = begins
+                .0
+                .step(ServerEvent::Revoke { why }, Instant::now(), 0.0);
+            (state, Vec::new())
+        }
+        None => begins,
+    }
+}
+
+/// Tells whether nothing but its first use starts a server. One that cannot be started is not lazy: that it cannot is known
+/// at once.
+pub(crate) fn is_lazy(definition: &ServerDefinition) -> bool {
+    definition.lazy && definition.unavailable.is_none()
 }
 
 impl std::fmt::Debug for Server {

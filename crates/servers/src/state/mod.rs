@@ -55,6 +55,8 @@ pub enum ServerState {
     Parked(Rest),
     /// The one attempt after a cooldown, or a probe of a parked server, runs.
     Probing(Probe),
+    /// It is revoked: it has no connection and is given none, whoever asks, until that is lifted.
+    Revoked(Revoked),
     /// No configuration has it any more; calls that began before still hold it.
     Draining(Up),
     /// It has ended for good.
@@ -124,6 +126,15 @@ pub struct Probe {
     pub error: String,
 }
 
+/// A revocation that is in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revoked {
+    /// What went wrong before.
+    pub troubles: Troubles,
+    /// Why the server does not serve, in the words that are shown.
+    pub why: String,
+}
+
 /// The two kinds of rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resting {
@@ -173,6 +184,16 @@ pub enum ServerEvent {
     Retire,
     /// A configuration has the server again.
     Keep,
+    /// The server was revoked.
+    Revoke {
+        /// Why it does not serve, in the words that are shown.
+        why: String,
+    },
+    /// The revocation was lifted.
+    Lift {
+        /// Whether nothing but its first use starts it.
+        lazy: bool,
+    },
     /// Nobody holds the server any more, or the gateway ends.
     Close,
 }
@@ -184,8 +205,10 @@ pub enum ServerEffect {
     Connect,
     /// Give up the attempt that runs.
     Abandon,
-    /// End the connection and the process behind it.
+    /// End the connection and the process behind it, after the calls in flight where they need no process.
     Disconnect,
+    /// End the connection at once, with all calls in flight, and the process behind it.
+    Cut,
 }
 
 // === impl ServerState ===
@@ -217,6 +240,7 @@ impl ServerState {
             | Self::Lazy(_)
             | Self::Ready(_)
             | Self::Probing(_)
+            | Self::Revoked(_)
             | Self::Draining(_)
             | Self::Closed => None,
         }
@@ -231,7 +255,7 @@ impl ServerState {
             Self::Ready(_) => "ready",
             Self::Reconnecting(_) => "reconnecting",
             Self::Cooldown(_) => "cooldown",
-            Self::Parked(_) => "parked",
+            Self::Parked(_) | Self::Revoked(_) => "parked",
             Self::Draining(_) => "draining",
             Self::Closed => "closed",
         }
@@ -249,6 +273,7 @@ impl ServerState {
             | Self::Cooldown(_)
             | Self::Parked(_)
             | Self::Probing(_)
+            | Self::Revoked(_)
             | Self::Draining(_)
             | Self::Closed => false,
         }
@@ -261,7 +286,8 @@ impl ServerState {
             | Self::Reconnecting(_)
             | Self::Cooldown(_)
             | Self::Parked(_)
-            | Self::Probing(_) => true,
+            | Self::Probing(_)
+            | Self::Revoked(_) => true,
             Self::Disabled | Self::Lazy(_) | Self::Ready(_) | Self::Draining(_) | Self::Closed => {
                 false
             }
@@ -280,6 +306,7 @@ impl ServerState {
             | Self::Reconnecting(_)
             | Self::Cooldown(_)
             | Self::Probing(_)
+            | Self::Revoked(_)
             | Self::Draining(_)
             | Self::Closed => false,
         }
@@ -294,6 +321,7 @@ impl ServerState {
             | Self::Ready(_)
             | Self::Cooldown(_)
             | Self::Parked(_)
+            | Self::Revoked(_)
             | Self::Draining(_)
             | Self::Closed => false,
         }
@@ -310,6 +338,7 @@ impl ServerState {
             | Self::Cooldown(_)
             | Self::Parked(_)
             | Self::Probing(_)
+            | Self::Revoked(_)
             | Self::Closed => None,
         }
     }
@@ -320,6 +349,7 @@ impl ServerState {
             Self::Connecting(attempt) | Self::Reconnecting(attempt) => attempt.error.as_deref(),
             Self::Cooldown(rest) | Self::Parked(rest) => Some(&rest.error),
             Self::Probing(probe) => Some(&probe.error),
+            Self::Revoked(revoked) => Some(&revoked.why),
             Self::Disabled | Self::Lazy(_) | Self::Ready(_) | Self::Draining(_) | Self::Closed => {
                 None
             }

@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use super::{
     Attempt, COOLDOWN_FIRST, COOLDOWN_LONGEST, FIRST_CONNECT_PAUSES, JITTER, PROBE_FIRST,
-    PROBE_LONGEST, Phase, Probe, RECONNECT_PAUSES, Rest, Resting, SESSION_LASTED, STABLE_AFTER,
-    ServerEffect, ServerEvent, ServerState, Troubles, Up,
+    PROBE_LONGEST, Phase, Probe, RECONNECT_PAUSES, Rest, Resting, Revoked, SESSION_LASTED,
+    STABLE_AFTER, ServerEffect, ServerEvent, ServerState, Troubles, Up,
 };
-use ServerEffect::{Abandon, Connect, Disconnect};
+use ServerEffect::{Abandon, Connect, Cut, Disconnect};
 use ServerEvent as E;
 use ServerState as S;
 
@@ -34,13 +34,14 @@ impl ServerState {
         let moment = Moment { now, chance };
         match self {
             S::Disabled => disabled(&event),
-            S::Lazy(troubles) => lazy(troubles, &event),
+            S::Lazy(troubles) => lazy(troubles, event),
             S::Connecting(attempt) => connecting(attempt, event, moment),
             S::Ready(up) => ready(up, event, moment),
             S::Reconnecting(attempt) => reconnecting(attempt, event, moment),
-            S::Cooldown(rest) => cooling(rest, &event),
-            S::Parked(rest) => parked(rest, &event),
+            S::Cooldown(rest) => cooling(rest, event),
+            S::Parked(rest) => parked(rest, event),
             S::Probing(probe) => probing(probe, event, moment),
+            S::Revoked(revoked) => self::revoked(revoked, event),
             S::Draining(up) => draining(up, &event),
             S::Closed => stay(S::Closed),
         }
@@ -65,14 +66,17 @@ fn disabled(event: &ServerEvent) -> Step {
         | E::Probe
         | E::Wake
         | E::Restart
+        | E::Revoke { .. }
+        | E::Lift { .. }
         | E::Retire
         | E::Keep => stay(S::Disabled),
     }
 }
 
-fn lazy(troubles: Troubles, event: &ServerEvent) -> Step {
+fn lazy(troubles: Troubles, event: ServerEvent) -> Step {
     match event {
         E::Use | E::Probe | E::Restart => (S::Connecting(Attempt::first(troubles)), vec![Connect]),
+        E::Revoke { why } => stay(revoke(troubles, why)),
         E::Close => (S::Closed, vec![]),
         // A reload never starts a lazy server.
         E::Wake
@@ -83,6 +87,7 @@ fn lazy(troubles: Troubles, event: &ServerEvent) -> Step {
         | E::Expired
         | E::Due
         | E::Idle
+        | E::Lift { .. }
         | E::Retire
         | E::Keep => stay(S::Lazy(troubles)),
     }
@@ -113,10 +118,16 @@ fn connecting(attempt: Attempt, event: ServerEvent, moment: Moment) -> Step {
             Phase::Waiting { .. } => (S::Connecting(attempt.running()), vec![Connect]),
         },
         E::Restart => (S::Connecting(attempt.clone().running()), attempt.restart()),
+        E::Revoke { why } => (revoke(attempt.troubles, why), vec![Abandon]),
         E::Close => (S::Closed, vec![Abandon]),
-        E::Lost { .. } | E::Expired | E::Use | E::Idle | E::Wake | E::Retire | E::Keep => {
-            stay(S::Connecting(attempt))
-        }
+        E::Lost { .. }
+        | E::Expired
+        | E::Use
+        | E::Idle
+        | E::Wake
+        | E::Lift { .. }
+        | E::Retire
+        | E::Keep => stay(S::Connecting(attempt)),
     }
 }
 
@@ -137,6 +148,7 @@ fn ready(up: Up, event: ServerEvent, moment: Moment) -> Step {
         }
         E::Idle => (S::Lazy(up.troubles_at(moment.now)), vec![Disconnect]),
         E::Retire => stay(S::Draining(up)),
+        E::Revoke { why } => (revoke(up.troubles_at(moment.now), why), vec![Cut]),
         E::Close => (S::Closed, vec![Disconnect]),
         E::Connected
         | E::ConnectFailed { .. }
@@ -145,6 +157,7 @@ fn ready(up: Up, event: ServerEvent, moment: Moment) -> Step {
         | E::Use
         | E::Probe
         | E::Wake
+        | E::Lift { .. }
         | E::Keep => stay(S::Ready(up)),
     }
 }
@@ -180,16 +193,18 @@ fn reconnecting(attempt: Attempt, event: ServerEvent, moment: Moment) -> Step {
             S::Reconnecting(attempt.clone().running()),
             attempt.restart(),
         ),
+        E::Revoke { why } => (revoke(attempt.troubles, why), vec![Abandon]),
         E::Close => (S::Closed, vec![Abandon]),
-        E::Lost { .. } | E::Expired | E::Idle | E::Wake | E::Retire | E::Keep => {
+        E::Lost { .. } | E::Expired | E::Idle | E::Wake | E::Lift { .. } | E::Retire | E::Keep => {
             stay(S::Reconnecting(attempt))
         }
     }
 }
 
-fn cooling(rest: Rest, event: &ServerEvent) -> Step {
+fn cooling(rest: Rest, event: ServerEvent) -> Step {
     match event {
         E::Due | E::Probe | E::Restart => probe(rest, Resting::Cooldown),
+        E::Revoke { why } => stay(revoke(rest.troubles, why)),
         E::Close => (S::Closed, vec![]),
         // A reload never shortens a cooldown, and a call spawns nothing.
         E::Wake
@@ -200,14 +215,16 @@ fn cooling(rest: Rest, event: &ServerEvent) -> Step {
         | E::Lost { .. }
         | E::Expired
         | E::Idle
+        | E::Lift { .. }
         | E::Retire
         | E::Keep => stay(S::Cooldown(rest)),
     }
 }
 
-fn parked(rest: Rest, event: &ServerEvent) -> Step {
+fn parked(rest: Rest, event: ServerEvent) -> Step {
     match event {
         E::Due | E::Probe | E::Wake | E::Restart => probe(rest, Resting::Parked),
+        E::Revoke { why } => stay(revoke(rest.troubles, why)),
         E::Close => (S::Closed, vec![]),
         // A call spawns nothing.
         E::Use
@@ -217,6 +234,7 @@ fn parked(rest: Rest, event: &ServerEvent) -> Step {
         | E::Lost { .. }
         | E::Expired
         | E::Idle
+        | E::Lift { .. }
         | E::Retire
         | E::Keep => stay(S::Parked(rest)),
     }
@@ -242,6 +260,7 @@ fn probing(probe: Probe, event: ServerEvent, moment: Moment) -> Step {
             Resting::Parked | Resting::Cooldown => stay(cool(probe.troubles, error, moment)),
         },
         E::Restart => (S::Probing(probe), vec![Abandon, Connect]),
+        E::Revoke { why } => (revoke(probe.troubles, why), vec![Abandon]),
         E::Close => (S::Closed, vec![Abandon]),
         E::Lost { .. }
         | E::Expired
@@ -250,8 +269,33 @@ fn probing(probe: Probe, event: ServerEvent, moment: Moment) -> Step {
         | E::Idle
         | E::Probe
         | E::Wake
+        | E::Lift { .. }
         | E::Retire
         | E::Keep => stay(S::Probing(probe)),
+    }
+}
+
+fn revoked(revoked: Revoked, event: ServerEvent) -> Step {
+    let troubles = revoked.troubles;
+    match event {
+        E::Revoke { why } => stay(revoke(troubles, why)),
+        E::Lift { lazy: true } => stay(S::Lazy(troubles)),
+        E::Lift { lazy: false } => (S::Connecting(Attempt::first(troubles)), vec![Connect]),
+        E::Close => (S::Closed, vec![]),
+        // Neither a person who asks nor a reload gets round a revocation.
+        E::Probe
+        | E::Restart
+        | E::Wake
+        | E::Use
+        | E::Connected
+        | E::ConnectFailed { .. }
+        | E::EndedOnProbe { .. }
+        | E::Lost { .. }
+        | E::Expired
+        | E::Due
+        | E::Idle
+        | E::Retire
+        | E::Keep => stay(S::Revoked(revoked)),
     }
 }
 
@@ -260,6 +304,7 @@ fn draining(up: Up, event: &ServerEvent) -> Step {
         E::Keep => stay(S::Ready(up)),
         // No configuration wants it back.
         E::Lost { .. } | E::Expired | E::Close => (S::Closed, vec![Disconnect]),
+        E::Revoke { .. } => (S::Closed, vec![Cut]),
         E::Connected
         | E::ConnectFailed { .. }
         | E::EndedOnProbe { .. }
@@ -269,6 +314,7 @@ fn draining(up: Up, event: &ServerEvent) -> Step {
         | E::Probe
         | E::Wake
         | E::Restart
+        | E::Lift { .. }
         | E::Retire => stay(S::Draining(up)),
     }
 }
@@ -286,6 +332,10 @@ fn lost(troubles: Troubles, error: String, moment: Moment) -> Step {
         None => cool(troubles, error, moment),
     };
     (next, vec![Disconnect])
+}
+
+fn revoke(troubles: Troubles, why: String) -> ServerState {
+    S::Revoked(Revoked { troubles, why })
 }
 
 fn probe(rest: Rest, after: Resting) -> Step {

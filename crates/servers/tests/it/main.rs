@@ -10,6 +10,7 @@ mod calls;
 mod life;
 mod peer;
 mod quiet;
+mod revoked;
 
 use std::{
     collections::BTreeMap,
@@ -121,8 +122,9 @@ fn config(edit: impl FnOnce(&mut ServerDefinition)) -> Config {
 fn not_connected(error: &ServerError) -> (&str, Option<&str>) {
     match error {
         ServerError::NotConnected { state, reason, .. } => (state, reason.as_deref()),
-        ServerError::BreakerOpen { .. } | ServerError::Busy { .. } | ServerError::Call { .. } => {
-            panic!("{error:?}")
-        }
+        ServerError::Revoked { .. }
+        | ServerError::BreakerOpen { .. }
+        | ServerError::Busy { .. }
+        | ServerError::Call { .. } => panic!("{error:?}"),
     }
 }

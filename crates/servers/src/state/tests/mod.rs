@@ -74,6 +74,13 @@ fn probe(after: Resting, troubles: Troubles) -> Probe {
     }
 }
 
+fn revoked(troubles: Troubles, why: &str) -> ServerState {
+    ServerState::Revoked(Revoked {
+        troubles,
+        why: why.to_owned(),
+    })
+}
+
 /// One state of each kind, in the order of the definition; those whose phase decides, once for each.
 fn states(now: Instant) -> Vec<(&'static str, ServerState)> {
     let none = Troubles::default();
@@ -145,6 +152,7 @@ fn states(now: Instant) -> Vec<(&'static str, ServerState)> {
             "probing while parked",
             ServerState::Probing(probe(Resting::Parked, troubles(0, 1))),
         ),
+        ("revoked", revoked(troubles(2, 1), "why")),
         ("draining", ServerState::Draining(up(now, troubles(1, 0)))),
         ("closed", ServerState::Closed),
     ]
@@ -165,6 +173,14 @@ fn events() -> Vec<(&'static str, ServerEvent)> {
         ("probe", ServerEvent::Probe),
         ("wake", ServerEvent::Wake),
         ("restart", ServerEvent::Restart),
+        (
+            "revoke",
+            ServerEvent::Revoke {
+                why: "leaked".to_owned(),
+            },
+        ),
+        ("lift", ServerEvent::Lift { lazy: false }),
+        ("lift, lazy", ServerEvent::Lift { lazy: true }),
         ("retire", ServerEvent::Retire),
         ("keep", ServerEvent::Keep),
         ("close", ServerEvent::Close),
@@ -213,6 +229,8 @@ fn surfaces_see_one_word_and_three_predicates_of_each_state() {
         ("cooldown", [0, 1, 0, 0]),
         ("parked", [0, 1, 1, 0]),
         ("connecting", [0, 1, 0, 1]),
+        // Revoked: nothing awaits it.
+        ("parked", [0, 1, 0, 0]),
         ("draining", [0, 0, 0, 0]),
         ("closed", [0, 0, 0, 0]),
     ];
@@ -243,6 +261,7 @@ fn a_state_says_until_when_it_waits_and_why() {
             ("parked", soon, why()),
             ("probing after a cooldown", None, why()),
             ("probing while parked", None, why()),
+            ("revoked", None, why()),
         ]
     );
 }

@@ -73,7 +73,7 @@ proptest! {
                         runs = true;
                     }
                     ServerEffect::Abandon => runs = false,
-                    ServerEffect::Disconnect => {}
+                    ServerEffect::Disconnect | ServerEffect::Cut => {}
                 }
             }
             let may_run = matches!(
@@ -82,6 +82,30 @@ proptest! {
             );
             prop_assert!(!runs || may_run, "{state:?}");
             prop_assert!(state != ServerState::Closed || !runs);
+        }
+    }
+
+    #[test]
+    fn a_revoked_server_is_not_started_whatever_happens_before_that_is_lifted(
+        lazy in any::<bool>(),
+        before in prop::collection::vec(event(), 0..40),
+        after in prop::collection::vec(event(), 0..40),
+    ) {
+        let now = Instant::now();
+        let (mut state, _) = ServerState::initial(true, lazy);
+        for event in before {
+            (state, _) = state.step(event, now, 0.5);
+        }
+        let why = "leaked".to_owned();
+        (state, _) = state.step(ServerEvent::Revoke { why }, now, 0.5);
+        for event in after {
+            if matches!(event, ServerEvent::Lift { .. }) {
+                continue;
+            }
+            let effects;
+            (state, effects) = state.step(event, now, 0.5);
+            prop_assert_eq!(&effects, &vec![], "{:?}", state);
+            prop_assert!(state.up().is_none() && state.due_at().is_none());
         }
     }
 

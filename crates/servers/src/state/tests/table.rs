@@ -1,7 +1,7 @@
 //! Every pair of state and event.
 
 use super::*;
-use ServerEffect::{Abandon, Connect, Disconnect};
+use ServerEffect::{Abandon, Connect, Cut, Disconnect};
 
 type Outcome = (ServerState, Vec<ServerEffect>);
 
@@ -382,6 +382,7 @@ fn moves(now: Instant) -> Vec<(&'static str, &'static str, Outcome)> {
             "expired",
             (ServerState::Closed, vec![Disconnect]),
         ),
+        ("draining", "revoke", (ServerState::Closed, vec![Cut])),
         ("draining", "keep", ready(troubles(1, 0))),
         ("draining", "close", (ServerState::Closed, vec![Disconnect])),
     ];
@@ -408,8 +409,49 @@ fn moves(now: Instant) -> Vec<(&'static str, &'static str, Outcome)> {
             (ServerState::Draining(up(since, before)), vec![]),
         ));
     }
+    moves.extend(revocations());
     let closes = ATTEMPTS.map(|name| (name, "close", (ServerState::Closed, vec![Abandon])));
     moves.extend(closes);
+    moves
+}
+
+/// What a revocation and its end change: whatever a server does, it ends, and it begins as on the first day.
+fn revocations() -> Vec<(&'static str, &'static str, Outcome)> {
+    let none = Troubles::default();
+    let mut moves = vec![
+        ("revoked", "lift", {
+            let next = ServerState::Connecting(running(troubles(2, 1), None));
+            (next, vec![Connect])
+        }),
+        (
+            "revoked",
+            "lift, lazy",
+            (ServerState::Lazy(troubles(2, 1)), vec![]),
+        ),
+        ("revoked", "close", (ServerState::Closed, vec![])),
+    ];
+    for (name, before, effects) in [
+        ("lazy", troubles(2, 0), vec![]),
+        ("connecting, first", none, vec![Abandon]),
+        ("connecting, running", troubles(1, 0), vec![Abandon]),
+        ("connecting, last", troubles(3, 0), vec![Abandon]),
+        ("connecting, waiting", troubles(1, 0), vec![Abandon]),
+        ("ready, new", troubles(2, 1), vec![Cut]),
+        ("ready, lasted", troubles(2, 1), vec![Cut]),
+        ("ready, used up", troubles(5, 1), vec![Cut]),
+        ("ready, stable", none, vec![Cut]),
+        ("reconnecting, running", troubles(2, 0), vec![Abandon]),
+        ("reconnecting, last", troubles(5, 0), vec![Abandon]),
+        ("reconnecting, first pause", troubles(1, 0), vec![Abandon]),
+        ("reconnecting, later pause", troubles(2, 0), vec![Abandon]),
+        ("cooldown", troubles(5, 2), vec![]),
+        ("parked", troubles(0, 1), vec![]),
+        ("probing after a cooldown", troubles(5, 2), vec![Abandon]),
+        ("probing while parked", troubles(0, 1), vec![Abandon]),
+        ("revoked", troubles(2, 1), vec![]),
+    ] {
+        moves.push((name, "revoke", (revoked(before, "leaked"), effects)));
+    }
     moves
 }
 
@@ -445,8 +487,9 @@ fn the_table_has_every_state_and_every_event() {
         ServerState::Cooldown(_) => 5,
         ServerState::Parked(_) => 6,
         ServerState::Probing(_) => 7,
-        ServerState::Draining(_) => 8,
-        ServerState::Closed => 9,
+        ServerState::Revoked(_) => 8,
+        ServerState::Draining(_) => 9,
+        ServerState::Closed => 10,
     };
     let event = |event: &ServerEvent| match event {
         ServerEvent::Connected => 0,
@@ -460,16 +503,18 @@ fn the_table_has_every_state_and_every_event() {
         ServerEvent::Probe => 9,
         ServerEvent::Wake => 10,
         ServerEvent::Restart => 11,
-        ServerEvent::Retire => 12,
-        ServerEvent::Keep => 13,
-        ServerEvent::Close => 14,
+        ServerEvent::Revoke { .. } => 12,
+        ServerEvent::Lift { lazy } => 13 + i32::from(*lazy),
+        ServerEvent::Retire => 15,
+        ServerEvent::Keep => 16,
+        ServerEvent::Close => 17,
     };
     let mut kinds: Vec<i32> = states(later())
         .iter()
         .map(|(_, each)| state(each))
         .collect();
     kinds.dedup();
-    assert_eq!(kinds, (0..10).collect::<Vec<_>>());
+    assert_eq!(kinds, (0..11).collect::<Vec<_>>());
     let kinds: Vec<i32> = events().iter().map(|(_, each)| event(each)).collect();
-    assert_eq!(kinds, (0..15).collect::<Vec<_>>());
+    assert_eq!(kinds, (0..18).collect::<Vec<_>>());
 }
