@@ -98,7 +98,8 @@ impl Catalog {
         }
     }
 
-    /// Returns what a name leads to on a surface: the one decision behind the list and the call.
+    /// Returns what a name leads to on a surface: the one decision behind the list and the call. What is revoked is found as
+    /// well, and refuses the call itself.
     pub(crate) fn target(&self, name: &str, surface: Surface) -> Option<Target> {
         let flat = || self.entry(self.table.rows.get(name)?).map(Target::Tool);
         let meta = || self.table.metas.get(name).copied().map(Target::Meta);
@@ -116,9 +117,10 @@ impl Catalog {
         })
     }
 
-    /// Walks over the tools of servers by the name they are shown under.
+    /// Walks over the tools of servers that are listed, by the name they are shown under.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Server, &Tool)> {
-        self.table.rows.iter().filter_map(|(shown, row)| {
+        let listed = self.table.rows.iter().filter(|(_, row)| !row.revoked);
+        listed.filter_map(|(shown, row)| {
             let source = self.sources.get(row.source)?;
             Some((shown.as_str(), &source.server, &*row.tool))
         })

@@ -132,6 +132,10 @@ impl Front {
             server: entry.server.name(),
             tool: &entry.tool.name,
         };
+        if let Err(revoked) = entry.server.admit(Some(&entry.tool.name)) {
+            receiver.tell_refused(Gate::Revocation, revoked.code(), target);
+            return Ok(self.not_answered(&revoked, caller.era));
+        }
         if let Err(denied) = gates.admit(arguments.map_or(b"{}", RawJson::as_bytes)) {
             receiver.tell_refused(Gate::Arguments, denied.code(), target);
             return Ok(self.refused(&denied.to_string(), denied.code(), false, caller.era));
@@ -384,9 +388,9 @@ impl Exchange {
         catalog.target(name, catalog.surface(self.caller.surface))
     }
 
-    /// Compiles the same configuration anew where servers were listed meanwhile; tells whether that was so.
+    /// Compiles the same configuration anew where servers were listed or revoked meanwhile; tells whether that was so.
     fn catch_up(&mut self) -> bool {
-        let behind = !self.world.is_of_now();
+        let behind = !self.world.is_of_now(&self.front.revoked());
         if behind {
             self.recompile();
         }
@@ -400,7 +404,7 @@ impl Exchange {
         self.world = if now.is_of_the_same_config(&self.world) {
             now
         } else {
-            Arc::new(self.world.recompiled())
+            Arc::new(self.world.recompiled(&self.front.revoked()))
         };
     }
 
@@ -428,6 +432,8 @@ impl Exchange {
         else {
             return Err(None);
         };
+        // It would be found once the server is listed, which it is not while it is revoked.
+        server.admit(None).map_err(Some)?;
         let snapshot = server.listed().await;
         self.recompile();
         self.find(name).ok_or_else(|| {

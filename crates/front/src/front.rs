@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use genlock_access::Visitor;
 use genlock_config::Config;
 use genlock_mcp::RawJson;
-use genlock_policy::GenerationNumber;
+use genlock_policy::{GenerationNumber, Overlay};
 use genlock_servers::{Pool, Servers};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -42,7 +42,7 @@ pub(crate) struct Inner {
     publishing: Mutex<()>,
     /// Told of every change of a server that is or was in a world.
     noted: Arc<Notify>,
-    /// Rises each time some client is shown other tools, after they are served.
+    /// Rises each time some client is shown other tools, after they are served, or may not be let in any more.
     pub(crate) moved: watch::Sender<u64>,
     pub(crate) cursors: CursorKey,
     pub(crate) sessions: Sessions,
@@ -105,7 +105,9 @@ impl Front {
         let watches = watch(servers.iter());
         let own_tools = MetaTool::served(generation.is_some() && !pinned);
         let limits = Limits::new(&config);
-        let common = Common::new(generation, config, own_tools);
+        // Begun before the first picture is made, so that it misses no revocation that the picture misses.
+        let revoked = pool.watch_revoked();
+        let common = Common::new(generation, config, pool.revoked(), own_tools);
         let worlds = Worlds::compile(&common, servers, Vec::new(), None);
         let stopped = CancellationToken::new();
         let front = Self {
@@ -132,6 +134,7 @@ impl Front {
         };
         front.note(watches);
         front.refresh_when_noted();
+        front.follow_revocations(revoked);
         front
     }
 
@@ -153,7 +156,8 @@ impl Front {
     }
 
     /// Puts a configuration in force: requests that are admitted from now on see it and nothing else; those that were
-    /// admitted before see nothing of it. Returns the servers that it replaces, each set with the one in its place.
+    /// admitted before see nothing of it. What the pool has revoked is in force for all of them. Returns the servers that it
+    /// replaces, each set with the one in its place.
     pub fn publish(
         &self,
         generation: Option<GenerationNumber>,
@@ -162,7 +166,8 @@ impl Front {
     ) -> Vec<(Servers, Servers)> {
         let _one_at_a_time = self.inner.publishing.lock();
         let before = self.inner.worlds.load_full();
-        let common = Common::new(generation, config, before.everyone.own_tools);
+        let revoked = self.inner.pool.revoked();
+        let common = Common::new(generation, config, revoked, before.everyone.own_tools);
         let tenants: Vec<(Arc<str>, Servers)> = before
             .tenants
             .iter()
@@ -201,11 +206,38 @@ impl Front {
         pool.for_tenant(&common.config, &visible, tenant, before)
     }
 
-    /// Compiles the catalogs anew where a server's tools have changed.
+    /// Compiles the catalogs anew where a server's tools have changed, or something was revoked.
     pub(crate) fn refresh(&self) {
         let _one_at_a_time = self.inner.publishing.lock();
         let before = self.inner.worlds.load_full();
-        self.replace(&before, before.recompiled());
+        let revoked = self.inner.pool.revoked();
+        self.replace(&before, before.recompiled(&revoked));
+    }
+
+    /// Lists no more what is revoked, and sees out whose key is, from the moment that either happens: also where the front is
+    /// pinned, and nobody publishes anything on it.
+    fn follow_revocations(&self, mut revoked: watch::Receiver<Arc<Overlay>>) {
+        let (front, stopped) = (self.clone(), self.inner.stopped.clone());
+        self.inner.tasks.spawn(async move {
+            loop {
+                tokio::select! {
+                    () = stopped.cancelled() => return,
+                    changed = revoked.changed() => if changed.is_err() {
+                        return;
+                    },
+                }
+                front.refresh();
+                front.see_out();
+            }
+        });
+    }
+
+    /// Ends the sessions and the streams of those who would not be let in any more.
+    pub fn see_out(&self) {
+        let stays = |visitor: &Visitor| self.would_let_in(visitor);
+        self.inner.sessions.end_others(stays);
+        // Whoever watches looks whether it may.
+        self.inner.moved.send_modify(|moved| *moved += 1);
     }
 
     /// Swaps the worlds, then tells those whose view changed.
@@ -255,6 +287,11 @@ impl Front {
     /// Returns the world of those who are trusted, which says what is in force. What a caller sees is in [`Front::world_of`].
     pub(crate) fn world(&self) -> Arc<World> {
         Arc::clone(&self.inner.worlds.load().everyone)
+    }
+
+    /// Returns what is revoked now.
+    pub(crate) fn revoked(&self) -> Arc<Overlay> {
+        self.inner.pool.revoked()
     }
 
     /// Takes the world that a request of a visitor sees; called once, at its admission.

@@ -49,11 +49,7 @@ impl Legacy {
             () = self.ended.cancelled() => None,
             () = self.stopped.cancelled() => None,
             changed = self.view.changed() => {
-                let changed = changed?;
-                if !self.view.is_open() {
-                    return None;
-                }
-                let told = changed.into_iter().map(|list| list.changed(RawObject::default()));
+                let told = changed?.into_iter().map(|list| list.changed(RawObject::default()));
                 Some(told.flat_map(|told| sse::event(told.to_wire())).collect())
             }
             _ = self.ticks.tick() => {
@@ -103,11 +99,8 @@ impl Subscription {
         Notification::new("notifications/subscriptions/acknowledged", params)
     }
 
-    /// Waits for the next changes that were asked for; `None` when nothing can change any more.
+    /// Waits for the next changes that were asked for; `None` when the client is told nothing more.
     pub(crate) async fn changes(&self, view: &mut ViewWatch) -> Option<Vec<Notification>> {
-        if self.lists.is_empty() {
-            return std::future::pending().await;
-        }
         loop {
             let mut changed = view.changed().await?;
             changed.retain(|list| self.lists.contains(list));
@@ -173,11 +166,11 @@ impl Modern {
         tokio::select! {
             () = self.stopped.cancelled() => (sse::event(self.subscription.end().to_wire()), true),
             changes = self.subscription.changes(&mut self.view) => match changes {
-                Some(changes) if self.view.is_open() => {
+                Some(changes) => {
                     let events = changes.iter().flat_map(|change| sse::event(change.to_wire()));
                     (events.collect(), false)
                 }
-                Some(_) | None => (sse::event(self.subscription.end().to_wire()), true),
+                None => (sse::event(self.subscription.end().to_wire()), true),
             },
             _ = self.ticks.tick() => match self.view.is_open() {
                 true => (vec![sse::KEEP_ALIVE], false),

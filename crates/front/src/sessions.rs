@@ -86,6 +86,17 @@ impl Sessions {
         removed.is_some()
     }
 
+    /// Ends the sessions of all whom `stays` does not take.
+    pub(crate) fn end_others(&self, stays: impl Fn(&Visitor) -> bool) {
+        self.by_id.lock().retain(|_, session| {
+            let stays = stays(&session.owner);
+            if !stays {
+                session.ended.cancel();
+            }
+            stays
+        });
+    }
+
     /// Returns how many sessions there are.
     pub(crate) fn len(&self) -> usize {
         self.by_id.lock().len()

@@ -71,13 +71,16 @@ impl ViewWatch {
     }
 
     /// Waits until the client is shown another list than it was told of last, and it is served; returns the lists that
-    /// changed, `None` when nothing can change any more.
+    /// changed, `None` when nothing can change any more, or the client may not hear of it.
     ///
     /// # Cancel safety
     /// Cancel safe: a change that is not returned is returned next time.
     pub(crate) async fn changed(&mut self) -> Option<Vec<List>> {
         loop {
             self.moved.changed().await.ok()?;
+            if !self.is_open() {
+                return None;
+            }
             let now = Views::of(&self.front.world_of(&self.visitor), self.wish);
             let before = std::mem::replace(&mut self.seen, now);
             let changed = now.differing_from(before);

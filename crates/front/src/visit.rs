@@ -11,7 +11,7 @@ use std::{
 use axum::response::Response as HttpResponse;
 use genlock_access::{Attempts, Decision, KeyFault, KeyRing, Permission, Principal, Visitor};
 use genlock_config::Auth;
-use genlock_policy::Gate;
+use genlock_policy::{Gate, RevocationKind};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use serde_json::json;
 
@@ -253,7 +253,12 @@ impl Front {
             false => Visitor::Local,
             true => {
                 let keys = &self.inner.keys;
-                let principal = keys.principal(&config.auth, asks);
+                let principal = keys
+                    .principal(&config.auth, asks)
+                    .and_then(|principal| match self.is_revoked(&principal) {
+                        true => Err(Unclear::Refused(KeyFault::Revoked.code())),
+                        false => Ok(principal),
+                    });
                 Visitor::Known(principal.map_err(|unclear| {
                     let (code, refused) = keys.refuse(unclear, asks.remote);
                     let of = keys.owner(&config.auth, asks).map(Visitor::Known);
@@ -312,10 +317,19 @@ impl Front {
                 None => auth.allow_anonymous,
                 Some(id) => {
                     let keys = &self.inner.keys;
-                    auth.api_key.enabled && keys.ring.takes(id, keys.now_ms())
+                    auth.api_key.enabled
+                        && !self.is_revoked(principal)
+                        && keys.ring.takes(id, keys.now_ms())
                 }
             },
         }
+    }
+
+    /// Tells whether the key of a principal is revoked by the generation in force: refused as one that the store has revoked.
+    fn is_revoked(&self, principal: &Principal) -> bool {
+        let revoked = self.revoked();
+        let key = principal.key.as_deref();
+        key.is_some_and(|id| revoked.denies(RevocationKind::Key, id).is_some())
     }
 
     /// Decides whether a visitor may do something in the whole gateway, under the configuration in force.

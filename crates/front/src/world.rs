@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use genlock_access::{Decision, Permission, Roles, Visitor};
 use genlock_config::{Config, Mode, Surface, ToolAccess};
 use genlock_mcp::error::code;
-use genlock_policy::{Gate, Gates, GenerationNumber};
+use genlock_policy::{Gate, Gates, GenerationNumber, Overlay};
 use genlock_servers::{Server, Servers};
 use tokio::time::Instant;
 
@@ -59,6 +59,8 @@ pub(crate) struct World {
     pub(crate) shelf: Arc<Shelf>,
     /// What each call has to pass before it reaches a server.
     pub(crate) gates: Arc<Gates>,
+    /// What was revoked when this was compiled, and so is not listed. Calls ask what is revoked now.
+    revoked: Arc<Overlay>,
     /// Rises each time clients are shown other tools; cursors belong to it.
     pub(crate) version: u64,
     /// Rises each time some client may be shown other resources or prompts.
@@ -80,6 +82,7 @@ pub(crate) struct Common {
     pub(crate) config: Arc<Config>,
     pub(crate) roles: Arc<Roles>,
     pub(crate) gates: Arc<Gates>,
+    pub(crate) revoked: Arc<Overlay>,
     pub(crate) own_tools: &'static [MetaTool],
 }
 
@@ -87,6 +90,7 @@ impl Common {
     pub(crate) fn new(
         generation: Option<GenerationNumber>,
         config: Arc<Config>,
+        revoked: Arc<Overlay>,
         own_tools: &'static [MetaTool],
     ) -> Self {
         Self {
@@ -94,6 +98,7 @@ impl Common {
             generation,
             roles: Arc::new(Roles::new(config.auth.role_assignments.clone())),
             gates: Arc::new(Gates::of(&config)),
+            revoked,
             config,
         }
     }
@@ -118,6 +123,7 @@ impl Audience {
         let terms = Terms {
             access: common.config.tool_access.clone(),
             gates: Arc::clone(&common.gates),
+            revoked: Arc::clone(&common.revoked),
             tenant: None,
             own_tools: common.own_tools,
             owners: owners.clone(),
@@ -188,7 +194,7 @@ impl World {
         let prompt_owners = before
             .map(|before| before.prompt_owners.clone())
             .unwrap_or_default();
-        let shelf = Shelf::compile(&servers, &common.config, &prompt_owners);
+        let shelf = Shelf::compile(&servers, &common.config, &prompt_owners, &common.revoked);
         let first_lists = Instant::now() + common.config.first_list_wait;
         let version = before.map_or(0, |before| before.version_of(&catalog));
         let shelf_version =
@@ -199,6 +205,7 @@ impl World {
             config: common.config,
             roles: common.roles,
             gates: common.gates,
+            revoked: common.revoked,
             servers,
             catalog,
             shelf: Arc::new(shelf),
@@ -212,18 +219,22 @@ impl World {
         world.with_settled_owners()
     }
 
-    /// Compiles the same configuration anew, after servers were listed.
-    pub(crate) fn recompiled(&self) -> Self {
-        let common = self.common();
+    /// Compiles the same configuration anew, after servers were listed or something was revoked.
+    pub(crate) fn recompiled(&self, revoked: &Arc<Overlay>) -> Self {
+        let common = Common {
+            revoked: Arc::clone(revoked),
+            ..self.common()
+        };
         let catalog =
             self.audience
                 .catalog(&common, &self.servers, &self.owners, Some(&self.catalog));
-        let shelf = match self.shelf.is_of_now(&self.servers) {
+        let shelf = match self.shelf.is_of_now(&self.servers, revoked) {
             true => Arc::clone(&self.shelf),
             false => Arc::new(Shelf::compile(
                 &self.servers,
                 &self.config,
                 &self.prompt_owners,
+                revoked,
             )),
         };
         let world = Self {
@@ -232,6 +243,7 @@ impl World {
             config: common.config,
             roles: common.roles,
             gates: common.gates,
+            revoked: common.revoked,
             shelf_version: self.shelf_version_of(&shelf, &self.config),
             shelf,
             servers: self.servers.clone(),
@@ -251,6 +263,7 @@ impl World {
             config: Arc::clone(&self.config),
             roles: Arc::clone(&self.roles),
             gates: Arc::clone(&self.gates),
+            revoked: Arc::clone(&self.revoked),
             own_tools: self.own_tools,
         }
     }
@@ -374,9 +387,11 @@ impl World {
         self.catalog.view(self.catalog.surface(wish))
     }
 
-    /// Tells whether its catalog was compiled from what its servers list now.
-    pub(crate) fn is_of_now(&self) -> bool {
-        self.catalog.is_of_now(&self.servers) && self.shelf.is_of_now(&self.servers)
+    /// Tells whether it was compiled from what its servers list now, and without what is revoked now.
+    pub(crate) fn is_of_now(&self, revoked: &Arc<Overlay>) -> bool {
+        Arc::ptr_eq(&self.revoked, revoked)
+            && self.catalog.is_of_now(&self.servers)
+            && self.shelf.is_of_now(&self.servers, revoked)
     }
 
     /// Returns what is not shown under its own name, and why.
@@ -392,6 +407,7 @@ impl World {
             .servers
             .iter()
             .filter(|server| server.definition().enabled)
+            .filter(|server| self.revoked.refuses(server.name(), None).is_none())
             .map(|server| match &server.definition().description {
                 Some(description) => format!("- {}: {description}", server.name()),
                 None => format!("- {}", server.name()),

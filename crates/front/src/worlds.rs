@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use genlock_config::Mode;
+use genlock_policy::Overlay;
 use genlock_servers::{Offers, Server, ServerSnapshot, Servers, ToolSet};
 use tokio::sync::{Notify, watch};
 
@@ -91,8 +92,8 @@ impl Worlds {
         }
     }
 
-    pub(crate) fn recompiled(&self) -> Self {
-        let anew = |world: &Arc<World>| Arc::new(world.recompiled());
+    pub(crate) fn recompiled(&self, revoked: &Arc<Overlay>) -> Self {
+        let anew = |world: &Arc<World>| Arc::new(world.recompiled(revoked));
         Self {
             everyone: anew(&self.everyone),
             // No server is listed there.

@@ -41,7 +41,9 @@ impl Pool {
     pub fn revoke(&self, revoked: Arc<Overlay>) {
         self.revoked.send_if_modified(|now| {
             let differs = *now != revoked;
-            *now = revoked;
+            if differs {
+                *now = revoked;
+            }
             differs
         });
     }

@@ -8,7 +8,7 @@ use std::{
 
 use genlock_config::ToolAccess;
 use genlock_mcp::{RawJson, RawObject, Wire};
-use genlock_policy::Gates;
+use genlock_policy::{Gates, Overlay};
 use genlock_servers::{Server, Tool, ToolSet};
 
 use crate::{
@@ -25,6 +25,8 @@ pub(crate) struct Terms {
     pub(crate) access: ToolAccess,
     /// What lets a tool through.
     pub(crate) gates: Arc<Gates>,
+    /// What is revoked, and so is not listed.
+    pub(crate) revoked: Arc<Overlay>,
     /// Whose view it is, where it is a tenant's.
     pub(crate) tenant: Option<Arc<str>>,
     pub(crate) own_tools: &'static [MetaTool],
@@ -56,6 +58,9 @@ pub(super) struct Row {
     pub(super) tool: Arc<Tool>,
     /// What clients list: its definition under that name.
     listed: RawJson,
+    /// Whether it is revoked: not listed any more. Its name stays its own, so that a call says what became of it, and no other
+    /// tool is called in its place.
+    pub(super) revoked: bool,
 }
 
 /// The pages of one list, ready to be sent.
@@ -146,10 +151,12 @@ impl Table {
             let before = before.and_then(|before| before.rows.get(shown));
             let same = before.filter(|before| Arc::ptr_eq(&before.tool, &tool));
             let listed = same.map_or_else(|| definition(shown, &tool), |same| same.listed.clone());
+            let server = sources.get(source)?.server.name();
             Some(Row {
                 source,
                 tool,
                 listed,
+                revoked: terms.revoked.refuses(server, Some(name)).is_some(),
             })
         };
         let rows: BTreeMap<String, Row> = names
@@ -157,7 +164,8 @@ impl Table {
             .iter()
             .filter_map(|(shown, place)| Some((shown.clone(), row_of(shown, place)?)))
             .collect();
-        let flat: Vec<RawJson> = rows.values().map(|row| row.listed.clone()).collect();
+        let shown = rows.values().filter(|row| !row.revoked);
+        let flat: Vec<RawJson> = shown.map(|row| row.listed.clone()).collect();
         let own = terms.own_tools.iter();
         let meta: Vec<RawJson> = own.map(|tool| tool.definition(prefix)).collect();
         let both: Vec<RawJson> = meta.iter().chain(&flat).cloned().collect();

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 use genlock_config::{Config, Variables, parse};
-use genlock_policy::Gates;
+use genlock_policy::{Gates, GenerationNumber, Overlay, Revocation, RevocationKind};
 use genlock_servers::{Pool, PoolBuilder, SchemaCache, Servers};
 use tempfile::TempDir;
 
@@ -58,6 +58,7 @@ fn terms(config: &Config) -> Terms {
     Terms {
         access: config.tool_access.clone(),
         gates: Arc::new(Gates::of(config)),
+        revoked: Arc::default(),
         tenant: None,
         own_tools: &[],
         owners: BTreeMap::new(),
@@ -135,4 +136,40 @@ async fn a_table_is_made_anew_where_anything_differs_that_it_depends_on() {
     assert_eq!(shown(&prefixed, terms(&prefixed)), zwei);
     let every = "one__read one__write two__read two__write";
     assert_eq!(shown(&old, of_tenant(&old)), every);
+}
+
+#[tokio::test]
+async fn a_revoked_tool_is_not_listed_and_its_name_goes_to_no_other() {
+    let stage = Stage::new();
+    let config = two("a", "{}", "auto");
+    let servers = stage.servers(&config, &Servers::default());
+    // The one owns `read`; without it, the other would.
+    let owners = BTreeMap::from([("read".to_owned(), "one".to_owned())]);
+    let own = |revoked: Overlay| Terms {
+        owners: owners.clone(),
+        revoked: Arc::new(revoked),
+        ..terms(&config)
+    };
+    let first = Catalog::compile(&servers, own(Overlay::default()), None);
+    let revocation = Revocation {
+        kind: RevocationKind::Tool,
+        name: "one/read".to_owned(),
+        reason: "leaked".to_owned(),
+        number: GenerationNumber::FIRST,
+    };
+
+    let overlay = Overlay::default().with(revocation);
+    let second = Catalog::compile(&servers, own(overlay), Some(&first));
+    let third = Catalog::compile(&servers, own(Overlay::default()), Some(&second));
+
+    let all = ["read", "two__read", "two__write", "write"];
+    let rest = ["two__read", "two__write", "write"];
+    assert_eq!(names(&first), all);
+    assert_eq!(names(&second), rest);
+    assert!(!second.shows_the_same_as(&first));
+    assert!(third.shows_the_same_as(&first));
+    let Some(Target::Tool(entry)) = second.target("read", Surface::Flat) else {
+        panic!("its name leads nowhere");
+    };
+    assert_eq!((entry.server.name(), &*entry.tool.name), ("one", "read"));
 }

@@ -137,7 +137,7 @@ async fn ask(server: &Server, call: Call) -> Result<Outcome, RpcError> {
 }
 
 /// Makes the error of a request that a server did not answer.
-fn not_answered(error: &ServerError) -> RpcError {
+pub(super) fn not_answered(error: &ServerError) -> RpcError {
     let data = json!({"reason": error.code(), "may_have_run": error.may_have_run()});
     RpcError::new(code::GATEWAY, error.to_string()).with_data(&data)
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     Exchange, Receiver,
-    asking::{Asking, not_found_code, refused},
+    asking::{Asking, not_answered, not_found_code, refused},
 };
 use crate::{
     catalog::{PAGE, page_of},
@@ -234,6 +234,7 @@ impl Exchange {
         let (server, key, own) = self
             .referred(&reference)
             .ok_or_else(|| RpcError::invalid_params("unknown `ref`"))?;
+        server.admit(None).map_err(|error| not_answered(&error))?;
         let completes = server.offers().is_some_and(|offers| offers.completes);
         if !completes {
             // A server that does not complete is not asked.

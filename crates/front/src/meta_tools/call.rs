@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use genlock_mcp::{Notification, Outcome, RawJson, RawObject, error::escape_text};
-use genlock_policy::{Denied, Gate, Gates};
+use genlock_policy::{Denied, Gate, Gates, Revocation};
 use genlock_servers::{Server, ServerError};
 use serde::Serialize;
 use tokio::{
@@ -211,6 +211,10 @@ impl Planned {
             server: self.server.name(),
             tool: &self.tool,
         };
+        self.server.admit(Some(&self.tool)).map_err(|error| {
+            receiver.tell_refused(Gate::Revocation, error.code(), target);
+            Failure::of_call(&error)
+        })?;
         let admitted = gates.admit(self.arguments.as_bytes());
         admitted.map_err(|denied| {
             receiver.tell_refused(Gate::Arguments, denied.code(), target);
@@ -348,6 +352,7 @@ fn kind_of(code: &str) -> &'static str {
         "response_too_large" => "ResponseTooLarge",
         "outcome_unknown" => "OutcomeUnknown",
         "breaker_open" => "CircuitBreakerOpen",
+        Revocation::CODE => "Revoked",
         "mcp_servers_unavailable" => "CannotStartMcpServerError",
         _ => "ToolInvocationError",
     }

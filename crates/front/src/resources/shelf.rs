@@ -7,6 +7,7 @@ use std::{
 
 use genlock_config::{Config, ResourceUris};
 use genlock_mcp::{RawJson, RawObject};
+use genlock_policy::Overlay;
 use genlock_servers::{Offer, Offers, Server, Servers};
 
 use super::{links::Link, template, ui, uri};
@@ -59,6 +60,8 @@ pub(crate) enum NoPlace {
 pub(crate) struct Shelf {
     /// What it was compiled from, in the order of the servers.
     seen: Vec<Option<Arc<Offers>>>,
+    /// What was revoked then, and so is not listed. It is found all the same, so that a request for it says what became of it.
+    revoked: Arc<Overlay>,
     /// The servers by their prefix.
     servers: HashMap<String, Server>,
     resources: Vec<Resource>,
@@ -73,11 +76,12 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// Compiles what the servers offer now. `owners` are those of the bare names of prompts.
+    /// Compiles what the servers offer now, without what is revoked. `owners` are those of the bare names of prompts.
     pub(crate) fn compile(
         servers: &Servers,
         config: &Config,
         owners: &BTreeMap<String, String>,
+        revoked: &Arc<Overlay>,
     ) -> Self {
         let seen: Vec<Option<Arc<Offers>>> = servers.iter().map(Server::offers).collect();
         let offering: Vec<(&Server, Arc<Offers>)> = servers
@@ -94,13 +98,7 @@ impl Shelf {
             .map(|server| (server.definition().prefix.clone(), server.clone()));
         let mut shelf = Self {
             servers: by_prefix.collect(),
-            common: Some(id_of(
-                [&resources, &templates]
-                    .into_iter()
-                    .flatten()
-                    .filter(|resource| !resource.is_ui)
-                    .map(|resource| &resource.listed),
-            )),
+            revoked: Arc::clone(revoked),
             resources,
             templates,
             ttl_ms: offering
@@ -110,8 +108,15 @@ impl Shelf {
                 .min(),
             ..Self::default()
         };
+        shelf.common = Some(id_of(
+            [&shelf.resources, &shelf.templates]
+                .into_iter()
+                .flatten()
+                .filter(|resource| !resource.is_ui && shelf.lists(&resource.server))
+                .map(|resource| &resource.listed),
+        ));
         shelf.add_prompts(&offering, config, owners);
-        shelf.prompts_id = Some(id_of(shelf.prompts.values().map(|prompt| &prompt.listed)));
+        shelf.prompts_id = Some(id_of(shelf.listed_prompts()));
         shelf.seen = seen;
         shelf
     }
@@ -179,10 +184,11 @@ impl Shelf {
         self.owners = names.owners;
     }
 
-    /// Tells whether it was compiled from what the servers offer now.
-    pub(crate) fn is_of_now(&self, servers: &Servers) -> bool {
+    /// Tells whether it was compiled from what the servers offer now, and without what is revoked now.
+    pub(crate) fn is_of_now(&self, servers: &Servers, revoked: &Arc<Overlay>) -> bool {
         let now = servers.iter().map(Server::offers);
-        self.seen.len() == servers.iter().count()
+        Arc::ptr_eq(&self.revoked, revoked)
+            && self.seen.len() == servers.iter().count()
             && now.zip(&self.seen).all(|(now, seen)| match (&now, seen) {
                 (Some(now), Some(seen)) => Arc::ptr_eq(now, seen),
                 (None, None) => true,
@@ -198,6 +204,29 @@ impl Shelf {
 
     // === what is listed ===
 
+    /// Tells whether what a server offers is listed.
+    fn lists(&self, server: &Server) -> bool {
+        self.revoked.refuses(server.name(), None).is_none()
+    }
+
+    fn listed_prompts(&self) -> impl Iterator<Item = &RawJson> {
+        let prompts = self.prompts.values();
+        let listed = prompts.filter(|prompt| self.lists(&prompt.server));
+        listed.map(|prompt| &prompt.listed)
+    }
+
+    /// Returns the entries that a caller is shown.
+    fn seen_of<'a>(
+        &'a self,
+        resources: impl IntoIterator<Item = &'a Resource>,
+        sight: Sight<'_>,
+    ) -> impl Iterator<Item = RawJson> {
+        resources
+            .into_iter()
+            .filter(move |resource| resource.is_seen(sight) && self.lists(&resource.server))
+            .map(|resource| resource.listed.clone())
+    }
+
     /// Returns the resources that a caller is shown: those of the servers, then the links that were handed out to it.
     pub(crate) fn resources(
         &self,
@@ -205,7 +234,7 @@ impl Shelf {
         links: &[Link],
         uris: ResourceUris,
     ) -> Vec<RawJson> {
-        let mut listed: Vec<RawJson> = seen_of(&self.resources, sight).collect();
+        let mut listed: Vec<RawJson> = self.seen_of(&self.resources, sight).collect();
         if links.is_empty() {
             return listed;
         }
@@ -217,7 +246,9 @@ impl Shelf {
         let new = links.iter().filter(|link| {
             sight.sees(&link.uri)
                 && !known.contains(&(link.server.as_str(), link.uri.as_str()))
-                && self.server_of(link).is_some()
+                && self
+                    .server_of(link)
+                    .is_some_and(|server| self.lists(server))
         });
         listed.extend(new.map(|link| {
             let shown = match uris {
@@ -244,20 +275,20 @@ impl Shelf {
 
     /// Returns the resource templates that a caller is shown.
     pub(crate) fn templates(&self, sight: Sight<'_>) -> Vec<RawJson> {
-        seen_of(&self.templates, sight).collect()
+        self.seen_of(&self.templates, sight).collect()
     }
 
     /// Returns the prompts that a caller is shown.
     pub(crate) fn prompts(&self, sight: Sight<'_>) -> Vec<RawJson> {
-        let prompts = self.prompts.values().filter(|_| sight.is_open());
-        prompts.map(|prompt| prompt.listed.clone()).collect()
+        let listed = self.listed_prompts().filter(|_| sight.is_open());
+        listed.cloned().collect()
     }
 
     /// Identifies the resources and templates that a caller is shown, but for its links.
     pub(crate) fn resources_id(&self, sight: Sight<'_>) -> Option<blake3::Hash> {
         let of_ui = |resources: &[Resource]| -> Vec<RawJson> {
             let ui = resources.iter().filter(|resource| resource.is_ui);
-            seen_of(ui, sight).collect()
+            self.seen_of(ui, sight).collect()
         };
         let ui = [of_ui(&self.resources), of_ui(&self.templates)];
         let common = self.common.filter(|_| sight.is_open())?;
@@ -403,16 +434,6 @@ fn by_prefix<'a>(servers: impl Iterator<Item = &'a Server>) -> BTreeMap<&'a str,
     servers
         .map(|server| (server.definition().prefix.as_str(), server))
         .collect()
-}
-
-fn seen_of<'a>(
-    resources: impl IntoIterator<Item = &'a Resource>,
-    sight: Sight<'_>,
-) -> impl Iterator<Item = RawJson> {
-    resources
-        .into_iter()
-        .filter(move |resource| resource.is_seen(sight))
-        .map(|resource| resource.listed.clone())
 }
 
 /// One of the two lists with URIs.

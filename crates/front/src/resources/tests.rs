@@ -1,5 +1,7 @@
 //! What callers of different tenants are shown, and what they reach, through the whole dispatcher.
 
+mod revoked;
+
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
 use genlock_access::{KeyHasher, KeyRing, Principal, Visitor};
@@ -76,7 +78,7 @@ fn result(message: &Value, notes: usize) -> Option<Value> {
 struct Stage {
     front: Front,
     servers: Servers,
-    _pool: Arc<Pool>,
+    pool: Arc<Pool>,
 }
 
 /// A caller of a tenant, that may use tools; whoever comes in without saying who it is, where there is none.
@@ -139,7 +141,7 @@ impl Stage {
         let stage = Self {
             front,
             servers,
-            _pool: pool,
+            pool,
         };
         stage.ask(None, "resources/list", json!({})).await;
         stage
