@@ -89,6 +89,12 @@ impl Overlay {
         refusing.min_by_key(|revocation| (revocation.kind, revocation.number))
     }
 
+    /// Returns what the generation `number` revoked, where it still is.
+    pub fn of(&self, number: GenerationNumber) -> Option<&Revocation> {
+        let mut revoked = self.revoked.iter();
+        revoked.find(|revocation| revocation.number == number)
+    }
+
     /// Returns this overlay and one revocation more.
     #[must_use]
     pub fn with(&self, revocation: Revocation) -> Self {

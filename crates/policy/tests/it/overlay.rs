@@ -26,6 +26,10 @@ fn a_thing_stays_denied_until_the_last_of_its_revocations_is_lifted() {
     assert_eq!(overlay.denies(RevocationKind::Tool, "a/u"), None);
     assert_eq!(overlay.denies(RevocationKind::Server, "a/t"), None);
     assert_eq!(overlay.without(number(3)), None);
+    assert_eq!(
+        (overlay.of(number(5)), overlay.of(number(3))),
+        (Some(&second), None)
+    );
     let less = overlay.without(number(2)).unwrap();
     assert_eq!(less.denies(RevocationKind::Tool, "a/t"), Some(&second));
     assert!(less.without(number(5)).unwrap().is_empty());

@@ -149,7 +149,7 @@ pub enum ServerError {
         reason: Option<String>,
     },
     /// The server or the tool is revoked.
-    #[error("{revocation}")]
+    #[error("{revocation}{}", in_flight(*.may_have_run))]
     Revoked {
         /// The revocation that refuses it.
         revocation: Revocation,
@@ -178,6 +178,13 @@ pub enum ServerError {
         /// Why.
         source: CallError,
     },
+}
+
+fn in_flight(may_have_run: bool) -> &'static str {
+    match may_have_run {
+        true => "; the call was under way and may have run",
+        false => "",
+    }
 }
 
 fn because(reason: Option<&String>) -> String {
