@@ -6,9 +6,10 @@ use camino::Utf8Path;
 use genlock_config::{
     Config, PrivateValue, PrivateValues, RedactedConfig, Text, TransportDefinition,
 };
-use genlock_frames::{Bootstrap, Epoch, OLDEST_VERSION, Policy, VERSION};
+use genlock_frames::{Bootstrap, Epoch, OLDEST_VERSION, Policy, SessionId, VERSION};
+use genlock_policy::Overlay;
 
-use crate::containment::Identity;
+use crate::{containment::Identity, revocations};
 
 /// The bounds of how often a heartbeat is sent.
 const HEARTBEATS: std::ops::RangeInclusive<u64> = 10..=60_000;
@@ -18,7 +19,10 @@ const LONGEST_SILENCE_MS: u64 = 600_000;
 /// What a session runs: the config holds its servers and no other.
 #[derive(Debug)]
 pub(crate) struct Session {
+    pub(crate) id: SessionId,
     pub(crate) config: Config,
+    /// What is revoked as it begins.
+    pub(crate) revoked: Overlay,
     pub(crate) epoch: Epoch,
     pub(crate) heartbeat: Duration,
     pub(crate) silence: Duration,
@@ -87,6 +91,11 @@ pub(crate) fn accept(bootstrap: Bootstrap, own: Identity) -> Result<Session, Boo
         "policy.cwd",
         "is not absolute",
     )?;
+    let revoked = revocations::overlay(&bootstrap.revoked);
+    let revoked = revoked.ok_or(BootstrapError::Field {
+        field: "revoked",
+        what: "has a number below 1",
+    })?;
     let (config, missing) = restore(&bootstrap.policy, bootstrap.private)?;
     check(
         config.profile.as_str() == bootstrap.profile_id,
@@ -94,6 +103,8 @@ pub(crate) fn accept(bootstrap: Bootstrap, own: Identity) -> Result<Session, Boo
         "is not the one of the config",
     )?;
     Ok(Session {
+        id: bootstrap.session_id,
+        revoked,
         config: selected(config, &bootstrap.policy, &missing)?,
         epoch: bootstrap.epoch,
         heartbeat: Duration::from_millis(bootstrap.heartbeat_ms),
@@ -169,7 +180,7 @@ fn selected(
 mod tests {
     use genlock_config::{Variables, parse};
     use genlock_frames::{
-        Birth, Pid, PolicySeq, PrivateValue as FramedValue, SelectedServer, SessionId,
+        Birth, Pid, PolicySeq, PrivateValue as FramedValue, Revoked, RevokedKind, SelectedServer,
     };
     use secrecy::SecretString;
     use serde_json::value::to_raw_value;
@@ -222,6 +233,16 @@ mod tests {
             private: [("/mcp_servers/a/env/TOKEN".to_owned(), value)]
                 .into_iter()
                 .collect(),
+            revoked: vec![revoked(7)],
+        }
+    }
+
+    fn revoked(number: u64) -> Revoked {
+        Revoked {
+            kind: RevokedKind::Server,
+            name: "a".to_owned(),
+            reason: "leaked".to_owned(),
+            number,
         }
     }
 
@@ -251,13 +272,15 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         assert_eq!((cwd("a").as_str(), cwd("b").as_str()), ("/work", "/own"));
         assert_eq!(session.config.private_values().len(), 1);
+        let refusing = session.revoked.refuses("a", None).unwrap();
+        assert_eq!((&*refusing.reason, refusing.number.get()), ("leaked", 7));
         assert!(!format!("{session:?}").contains("canary"));
     }
 
     #[test]
     fn a_lie_in_any_field_is_refused_by_its_name() {
         type Lie = fn(&mut Bootstrap);
-        let lies: [(&str, Lie); 13] = [
+        let lies: [(&str, Lie); 14] = [
             ("version", |lie| lie.version = VERSION + 1),
             ("version", |lie| lie.version = 0),
             ("pid", |lie| lie.pid = Pid::new(72)),
@@ -269,6 +292,7 @@ mod tests {
             ("silence_ms", |lie| lie.silence_ms = u64::MAX),
             ("policy.cwd", |lie| lie.policy.cwd = "here".to_owned()),
             ("policy.servers", |lie| lie.policy.servers[0].name.clear()),
+            ("revoked", |lie| lie.revoked.push(revoked(0))),
             ("profile_id", |lie| lie.profile_id = "other".to_owned()),
             ("profile_id", |lie| lie.profile_id = String::new()),
         ];

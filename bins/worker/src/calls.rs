@@ -1,18 +1,18 @@
 //! Runs the calls of a turn.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use genlock_frames::{EventKind, Fault, TurnOutcome};
+use genlock_frames::{EventKind, Fault, SessionId, TurnOutcome};
 use genlock_mcp::{
     Notification, Outcome, RawJson, RawObject, RpcError, client::Call, error::escape_text,
 };
-use genlock_policy::Gates;
+use genlock_policy::{Gates, Overlay, Revocation, RevocationKind};
 use genlock_servers::{Server, ServerError, Servers};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,10 @@ const PROGRESS_PAUSE: Duration = Duration::from_millis(50);
 /// What the turns of a session call.
 #[derive(Clone)]
 pub(crate) struct Caller {
+    /// The session.
+    pub(crate) session: SessionId,
+    /// What is revoked now.
+    pub(crate) revoked: watch::Receiver<Arc<Overlay>>,
     /// Its servers and no other.
     pub(crate) servers: Servers,
     /// What a call has to pass.
@@ -126,8 +130,16 @@ impl Caller {
         }
     }
 
-    /// Returns the server of a call, where the policy has it and the call passes the gates.
+    /// Returns the server of a call, where the policy has it, nothing of it is revoked and the call passes the gates.
     fn admit(&self, call: &ToolCall) -> Result<&Server, Fault> {
+        let session = self.session.as_str();
+        if let Some(revocation) = self
+            .revoked
+            .borrow()
+            .denies(RevocationKind::Session, session)
+        {
+            return Err(fault(Revocation::CODE, revocation.to_string()));
+        }
         let Some(server) = self.servers.get(&call.server) else {
             let server = escape_text(&call.server);
             let message = format!("server `{server}` is not in the session's policy");
@@ -140,6 +152,8 @@ impl Caller {
                 format!("tool `{tool}` of server `{server}` is not in the session's policy");
             return Err(fault("not_in_policy", message));
         }
+        let revoked = server.admit(Some(&call.tool));
+        revoked.map_err(|error| fault(error.code(), error.to_string()))?;
         let admitted = self.gates.admit(call.arguments.as_bytes());
         admitted.map_err(|denied| fault(denied.code(), denied.to_string()))?;
         Ok(server)

@@ -15,6 +15,7 @@ mod calls;
 mod channel;
 mod containment;
 mod payload;
+mod revocations;
 mod run;
 mod turns;
 mod worker;

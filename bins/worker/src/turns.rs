@@ -1,8 +1,8 @@
 //! Which turn the worker has, as a pure machine: what comes in leads to what is sent and done.
 
 use genlock_frames::{
-    Adopt, Epoch, ExecutionId, Failure, Fault, Finished, ToGateway, ToWorker, Turn, TurnOutcome,
-    TurnResult,
+    Adopt, Epoch, ExecutionId, Failure, Fault, Finished, Revoked, ToGateway, ToWorker, Turn,
+    TurnOutcome, TurnResult,
 };
 use serde_json::value::RawValue;
 
@@ -50,6 +50,8 @@ pub(crate) enum TurnEffect {
     Begin(Box<Order>),
     /// Interrupt the turn that runs.
     Interrupt,
+    /// Refuse what this names from now on, whatever runs.
+    Revoke(Vec<Revoked>),
     /// End the worker.
     Leave(Leave),
 }
@@ -95,6 +97,7 @@ impl Turns {
             ToWorker::Finish(finish) => self.finish(&finish.execution_id),
             ToWorker::Stop(_) => self.stop(),
             ToWorker::Retire(_) => self.retire(),
+            ToWorker::Revocations(now) => vec![TurnEffect::Revoke(now.revoked)],
             // There is one per worker.
             ToWorker::Bootstrap(_) => vec![TurnEffect::Leave(Leave::Violation)],
         }
@@ -244,7 +247,7 @@ fn not_taken(execution_id: ExecutionId, code: &str, message: &str) -> TurnEffect
 #[cfg(test)]
 mod tests {
     use genlock_frames::{
-        Adopted, ExecutionSecret, Finish, Heartbeat, Interrupt, Refused, Retire, Stop,
+        Adopted, ExecutionSecret, Finish, Heartbeat, Interrupt, Refused, Retire, Revocations, Stop,
     };
     use secrecy::SecretString;
 
@@ -281,6 +284,7 @@ mod tests {
             "finish" => ToWorker::Finish(Finish { execution_id }),
             "stop" => ToWorker::Stop(Stop {}),
             "retire" => ToWorker::Retire(Retire {}),
+            "revocations" => ToWorker::Revocations(Revocations { revoked: vec![] }),
             "heartbeat" => ToWorker::Heartbeat(Heartbeat { sequence: 1 }),
             "ended" => return turns.ended(TurnOutcome::Completed, Report::default()),
             other => panic!("{other}"),
@@ -295,6 +299,7 @@ mod tests {
             TurnEffect::Begin(order) if order.interrupted => "begin:interrupted".to_owned(),
             TurnEffect::Begin(_) => "begin".to_owned(),
             TurnEffect::Interrupt => "interrupt".to_owned(),
+            TurnEffect::Revoke(_) => "revoke".to_owned(),
             TurnEffect::Leave(leave) => format!("{leave:?}"),
         };
         effects.iter().map(word).collect::<Vec<_>>().join(" ")
@@ -313,6 +318,7 @@ mod tests {
                 "failure:stale_epoch",
             ),
             ("", "heartbeat", ""),
+            ("", "revocations", "revoke"),
             ("", "adopted", "Violation"),
             ("", "refused", "Violation"),
             ("", "finish", "Violation"),
@@ -335,6 +341,8 @@ mod tests {
             ("turn,adopted", "adopted", "Violation"),
             ("turn,adopted", "turn e2", "failure:session_busy"),
             ("turn,adopted", "interrupt", "interrupt"),
+            ("turn,adopted", "revocations", "revoke"),
+            ("turn,adopted,ended", "revocations", "revoke"),
             ("turn,adopted", "interrupt e2", ""),
             ("turn,adopted", "finish", "Violation"),
             ("turn,adopted", "retire", ""),

@@ -1,11 +1,14 @@
 //! The worker itself: from `hello` to its end.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use genlock_config::Config;
 use genlock_frames::{
-    Event, Failure, Heartbeat, Hello, MAX_MESSAGE_BYTES, Pid, Ready, ServerView, ServersChanged,
-    ToGateway, ToWorker, TurnOutcome, VERSION,
+    Event, Failure, Heartbeat, Hello, MAX_MESSAGE_BYTES, Pid, Ready, Revoked, ServerView,
+    ServersChanged, ToGateway, ToWorker, TurnOutcome, VERSION,
 };
 use genlock_policy::Gates;
 use genlock_servers::{HostEnvironment, Keeper, Pool, PoolBuilder, Server, Servers};
@@ -20,7 +23,7 @@ use crate::{
     calls::{Caller, Running, Said},
     channel::{Channel, Received},
     containment::Identity,
-    payload,
+    payload, revocations,
     turns::{Leave, Order, Report, TurnEffect, Turns},
 };
 
@@ -122,6 +125,7 @@ async fn bootstrapped(
                 ToWorker::Turn(_)
                 | ToWorker::Adopted(_)
                 | ToWorker::Refused(_)
+                | ToWorker::Revocations(_)
                 | ToWorker::Finish(_)
                 | ToWorker::Interrupt(_),
             )) => Err(Ending::Left(Leave::Violation)),
@@ -146,8 +150,11 @@ async fn serve(
         .keeper(ground.keeper)
         .tools_only()
         .build();
+    // Before anything is started that may be revoked.
+    pool.revoke(Arc::new(session.revoked.clone()));
     let (servers, _) = pool.reconcile(&session.config, &Servers::default());
-    let ending = Service::new(channel, &session, servers).run(stop).await;
+    let service = Service::new(channel, &session, &pool, servers);
+    let ending = service.run(stop).await;
     tracing::info!(?ending, "the worker ends");
     match &ending {
         Ending::Left(Leave::Retired | Leave::Stopped) => {
@@ -187,6 +194,7 @@ fn chance() -> f64 {
 struct Service<'a> {
     channel: &'a mut Channel,
     config: &'a Config,
+    pool: &'a Pool,
     turns: Turns,
     caller: Caller,
     heartbeat: Duration,
@@ -202,13 +210,21 @@ struct Service<'a> {
 // === impl Service ===
 
 impl<'a> Service<'a> {
-    fn new(channel: &'a mut Channel, session: &'a Session, servers: Servers) -> Self {
+    fn new(
+        channel: &'a mut Channel,
+        session: &'a Session,
+        pool: &'a Pool,
+        servers: Servers,
+    ) -> Self {
         let (say, said) = mpsc::channel(SAID);
         Self {
             channel,
             config: &session.config,
+            pool,
             turns: Turns::new(session.epoch),
             caller: Caller {
+                session: session.id.clone(),
+                revoked: pool.watch_revoked(),
                 servers,
                 gates: Gates::of(&session.config),
                 largest_result: session.config.execution.turn_result_bytes,
@@ -288,6 +304,7 @@ impl<'a> Service<'a> {
                 }
                 TurnEffect::Begin(order) => self.begin(*order),
                 TurnEffect::Interrupt => self.interrupt.cancel(),
+                TurnEffect::Revoke(revoked) => self.revoke(&revoked)?,
                 TurnEffect::Leave(leave) => return Err(Ending::Left(leave)),
             }
         }
@@ -300,6 +317,14 @@ impl<'a> Service<'a> {
             timeout(self.silence, self.channel.sent.send(frame)).await,
             Ok(Ok(()))
         )
+    }
+
+    /// Puts revocations in force: the next call is refused, and connections to a revoked server are closed.
+    fn revoke(&self, revoked: &[Revoked]) -> Result<(), Ending> {
+        let overlay = revocations::overlay(revoked).ok_or(Ending::Left(Leave::Violation))?;
+        tracing::info!(revoked = overlay.revoked.len(), "revocations");
+        self.pool.revoke(Arc::new(overlay));
+        Ok(())
     }
 
     /// Begins a turn that was adopted.

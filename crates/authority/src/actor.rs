@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use genlock_frames::{PolicySeq, ServerView};
 use genlock_policy::{
-    Actor as Asker, Generation, GenerationNumber, TransitionCause, needs_transition, resolve,
+    Actor as Asker, Generation, GenerationNumber, Overlay, Revocation, RevocationKind,
+    TransitionCause, needs_transition, resolve,
 };
 use genlock_store::{
     Fault, NewTransition, NewTurn, OpenTurn, SessionRecord, TransitionError, TurnError, TurnId,
@@ -66,6 +67,8 @@ pub struct SessionView {
     pub open: Vec<OpenTurn>,
     /// Its worker's own view of its servers; `None` while it has no worker.
     pub servers: Option<Vec<ServerView>>,
+    /// The revocation that it is under, where it is.
+    pub revoked: Option<Revocation>,
 }
 
 /// What a session runs. A request that holds it sees nothing of a later transition.
@@ -107,6 +110,8 @@ pub(crate) struct Actor {
     pub(crate) session: SessionRecord,
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) moves: Moves,
+    /// Tells of revocations and of their ends.
+    revoked: watch::Receiver<Arc<Overlay>>,
     /// The generation that the session pins; read anew where private values of it were missing.
     pinned: Option<Pinned>,
     /// What whoever serves the pinned view goes by; none before somebody asked.
@@ -134,6 +139,7 @@ enum Woken {
     RunnerEnded,
     Idle,
     Again,
+    Revocations,
     /// The authority takes no more work, and nothing runs here.
     Drained,
     /// What runs is to end now.
@@ -149,6 +155,7 @@ impl Actor {
         moves: Moves,
     ) -> Self {
         Self {
+            revoked: core.revoked.clone(),
             core,
             session,
             commands,
@@ -173,6 +180,7 @@ impl Actor {
                 Woken::RunnerEnded => self.warm = None,
                 Woken::Idle => self.retire(),
                 Woken::Again => self.claim().await,
+                Woken::Revocations => self.follow_revocations().await,
                 Woken::Interrupting => self.interrupt_running(),
                 Woken::Drained | Woken::Aborted => break,
             }
@@ -195,6 +203,7 @@ impl Actor {
             () = ended(self.warm.as_ref()), if idle => Woken::RunnerEnded,
             () = come(self.retire_at) => Woken::Idle,
             () = come(self.claim_at) => Woken::Again,
+            () = noticed(&mut self.revoked) => Woken::Revocations,
         }
     }
 
@@ -249,6 +258,7 @@ impl Actor {
         if self.session.closed_ms.is_some() {
             return Err(Refusal::Closed(self.session.id.clone()));
         }
+        self.check_revoked()?;
         let Wish { head, cause, actor } = wish;
         let ever = self.core.store.server_names(&self.core.profile).await?;
         let pick = self.session.pick.as_ref();
@@ -387,6 +397,57 @@ impl Actor {
         }
     }
 
+    // === revocations ===
+
+    /// Returns the revocation that the session is under, where it is.
+    fn revocation(&self) -> Option<Revocation> {
+        let revoked = self.core.revoked.borrow();
+        let id = self.session.id.as_str();
+        revoked.denies(RevocationKind::Session, id).cloned()
+    }
+
+    fn check_revoked(&self) -> Result<(), Refusal> {
+        match self.revocation() {
+            None => Ok(()),
+            Some(revocation) => Err(Refusal::Revoked(revocation)),
+        }
+    }
+
+    /// Rejects all that is queued where the session is revoked, and lets an idle runner go. What runs is refused its next call by
+    /// the runner itself.
+    async fn follow_revocations(&mut self) {
+        let Err(refusal) = self.check_revoked() else {
+            return;
+        };
+        match self.queued().await {
+            Ok(queued) => {
+                for turn in queued {
+                    // One that is not taken here is rejected when it is claimed.
+                    self.reject(&turn, &refusal).await;
+                }
+            }
+            Err(error) => {
+                tracing::error!(session = %self.session.id, %error, "the queue was not read");
+            }
+        }
+        if self.running.is_none() {
+            self.claim().await;
+        }
+    }
+
+    /// Returns the turns that wait, in their order; one that was claimed waits no more.
+    async fn queued(&self) -> Result<Vec<TurnRecord>, Fault> {
+        let (store, profile) = (&self.core.store, &self.core.profile);
+        let open = store.open_turns(profile, &self.session.id).await?;
+        let mut queued = Vec::new();
+        for turn in open {
+            if turn.status == TurnStatus::Queued && !self.is_running(&turn.id) {
+                queued.extend(store.turn(profile, &turn.id).await?);
+            }
+        }
+        Ok(queued)
+    }
+
     // === turns ===
 
     async fn submit(&mut self, submission: Submission) -> Result<TurnRecord, Refusal> {
@@ -406,6 +467,7 @@ impl Actor {
         let store = Arc::clone(&self.core.store);
         let before = store.submitted_turn(&new.profile, &new.session, &new.submission);
         if before.await?.is_none() {
+            self.check_revoked()?;
             self.check_values(&payload).await?;
         }
         let id = new.id.clone();
@@ -455,9 +517,10 @@ impl Actor {
 
     /// Begins a turn, or rejects it; false where the store takes neither.
     async fn begin(&mut self, turn: TurnRecord) -> bool {
-        let checked = match Payload::parse(&turn.payload) {
-            Ok(payload) => self.check_values(&payload).await,
-            Err(error) => Err(error.into()),
+        let payload = Payload::parse(&turn.payload).map_err(Refusal::from);
+        let checked = match (self.check_revoked(), payload) {
+            (Ok(()), Ok(payload)) => self.check_values(&payload).await,
+            (Err(refusal), _) | (Ok(()), Err(refusal)) => Err(refusal),
         };
         let pinned = match checked {
             Ok(pinned) => pinned,
@@ -643,6 +706,7 @@ impl Actor {
             generation,
             open,
             servers: self.warm.as_ref().map(|warm| warm.runner.servers()),
+            revoked: self.revocation(),
         })
     }
 
@@ -651,7 +715,7 @@ impl Actor {
     /// Keeps an idle runner warm for a while.
     fn rest(&mut self) {
         let idle = self.idle_ttl();
-        if idle.is_zero() {
+        if idle.is_zero() || self.revocation().is_some() {
             // At once: a deadline of now could lose against the next turn.
             return self.retire();
         }
@@ -736,6 +800,14 @@ async fn ended(warm: Option<&Warm>) {
     match warm {
         Some(warm) => warm.runner.ended().await,
         None => std::future::pending().await,
+    }
+}
+
+/// Completes when something is revoked, or that is lifted.
+async fn noticed(revoked: &mut watch::Receiver<Arc<Overlay>>) {
+    // Without anybody who revokes, nothing is told any more.
+    if revoked.changed().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -10,7 +10,7 @@ use camino::Utf8PathBuf;
 use genlock_config::ProfileId;
 use genlock_frames::SessionId;
 use genlock_policy::{
-    Actor as Asker, Generation, Known, NO_MCP, Pick, TERMINAL, TransitionCause, resolve,
+    Actor as Asker, Generation, Known, NO_MCP, Overlay, Pick, TERMINAL, TransitionCause, resolve,
 };
 use genlock_store::{
     Epoch, NewSession, SessionRecord, Store, TurnId, TurnOutcome, TurnRecord, TurnStatus,
@@ -49,6 +49,8 @@ pub struct Parts {
     pub generations: Arc<dyn Generations>,
     /// What runs turns.
     pub runners: Arc<dyn Runners>,
+    /// What is revoked, now and from now on: the one thing of the head that a pinned session heeds.
+    pub revoked: watch::Receiver<Arc<Overlay>>,
     /// The wall clock.
     pub clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     /// Random bytes that nobody can guess.
@@ -70,6 +72,7 @@ pub(crate) struct Core {
     pub(crate) epoch: Epoch,
     pub(crate) generations: Arc<dyn Generations>,
     pub(crate) runners: Arc<dyn Runners>,
+    pub(crate) revoked: watch::Receiver<Arc<Overlay>>,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     random: Arc<dyn Fn() -> [u8; 16] + Send + Sync>,
     events: Arc<dyn Fn(&'static str, Value) + Send + Sync>,
@@ -136,6 +139,7 @@ impl Authority {
             epoch: parts.epoch,
             generations: parts.generations,
             runners: parts.runners,
+            revoked: parts.revoked,
             clock: parts.clock,
             random: parts.random,
             events: parts.events,

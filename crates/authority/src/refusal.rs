@@ -1,7 +1,7 @@
 //! Why the authority does not do what it is asked.
 
 use genlock_frames::{PolicySeq, SessionId};
-use genlock_policy::{Actor, UnknownMember};
+use genlock_policy::{Actor, Revocation, UnknownMember};
 use genlock_store::{
     AdmitError, CloseError, CreateError, Fault, MoveError, OpenTurn, TransitionError, TurnId,
     TurnStatus, WriteFault,
@@ -36,6 +36,9 @@ pub enum Refusal {
     /// The session is closed.
     #[error("session `{0}` is closed")]
     Closed(SessionId),
+    /// The session is revoked.
+    #[error("{0}")]
+    Revoked(Revocation),
     /// The request made another session before.
     #[error("this `request_id` has made session `{found}` with other parameters")]
     OtherRequest {
@@ -128,6 +131,7 @@ impl Refusal {
                 "invalid_params"
             }
             Self::NoSession(_) | Self::NoTurn(_) | Self::Closed(_) => "not_found",
+            Self::Revoked(_) => Revocation::CODE,
             Self::OtherRequest { .. } | Self::OtherPolicy { .. } | Self::WrongStatus { .. } => {
                 "conflict"
             }

@@ -47,6 +47,42 @@ pub struct Bootstrap {
     /// The private values of the config in the policy.
     #[serde(with = "secret::values")]
     pub private: PrivateValues,
+    /// What is revoked now, as far as it binds the session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revoked: Vec<Revoked>,
+}
+
+/// Something was revoked, or lifted. It binds the worker from here on, a turn that runs included, and takes the place of what
+/// was said before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revocations {
+    /// All that is revoked now, as far as it binds the session.
+    pub revoked: Vec<Revoked>,
+}
+
+/// One revocation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revoked {
+    /// What kind of thing is revoked.
+    pub kind: RevokedKind,
+    /// Its name: a server's, a tool's as `server/tool`, or the session's id.
+    pub name: String,
+    /// Why, for people.
+    pub reason: String,
+    /// The number of the generation that revoked it, at least 1.
+    pub number: u64,
+}
+
+/// A kind of thing whose revocation binds a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RevokedKind {
+    /// A server, with all that it offers.
+    Server,
+    /// One tool of a server.
+    Tool,
+    /// The session itself.
+    Session,
 }
 
 /// What a session runs.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::body::{
     Adopt, Adopted, Bootstrap, Event, Failure, Finish, Finished, Heartbeat, Hello, Interrupt,
-    Ready, Refused, Retire, ServersChanged, Stop, Turn, TurnResult,
+    Ready, Refused, Retire, Revocations, ServersChanged, Stop, Turn, TurnResult,
 };
 
 /// What one side may send.
@@ -75,6 +75,7 @@ frames! {
         Interrupt(Interrupt) = "interrupt", "Ends one turn.";
         Stop(Stop) = "stop", "Ends the worker now.";
         Retire(Retire) = "retire", "Ends the worker between turns.";
+        Revocations(Revocations) = "revocations", "What is revoked from here on.";
         Heartbeat(Heartbeat) = "heartbeat", "The gateway is there.";
     }
 }

@@ -8,7 +8,7 @@
 //! use genlock_frames::{Decoder, Heartbeat, ToWorker, encode};
 //!
 //! let lines = encode(&ToWorker::Heartbeat(Heartbeat { sequence: 7 }), 0)?;
-//! assert_eq!(lines, [b"{\"v\":1,\"type\":\"heartbeat\",\"sequence\":7}\n".to_vec()]);
+//! assert_eq!(lines, [b"{\"v\":2,\"type\":\"heartbeat\",\"sequence\":7}\n".to_vec()]);
 //!
 //! let mut decoder = Decoder::<ToWorker>::new();
 //! decoder.push(&lines[0]);
@@ -39,8 +39,8 @@ mod secret;
 pub use self::{
     body::{
         Adopt, Adopted, Bootstrap, Event, EventKind, Failure, Fault, Finish, Finished, Heartbeat,
-        Hello, Interrupt, Policy, Ready, Refused, Retire, SelectedServer, ServerView,
-        ServersChanged, Stop, Turn, TurnOutcome, TurnResult,
+        Hello, Interrupt, Policy, Ready, Refused, Retire, Revocations, Revoked, RevokedKind,
+        SelectedServer, ServerView, ServersChanged, Stop, Turn, TurnOutcome, TurnResult,
     },
     chunk::{CHUNK_BYTES, ChunkError, MAX_OPEN_STREAMS},
     decode::Decoder,
@@ -54,7 +54,9 @@ pub use self::{
 };
 
 /// The version of the frames that this crate writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// The first version in which a worker can be told of [`Revocations`]. One that cannot is given no session.
+pub const REVOCATIONS_SINCE: u32 = 2;
 /// The oldest version that it reads.
 pub const OLDEST_VERSION: u32 = 1;
 /// The longest line, without its end, in bytes.

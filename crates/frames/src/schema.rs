@@ -71,6 +71,13 @@ const POLICY: &[Field] = &[
 
 const PRIVATE: &[Field] = &[may("value", Kind::TextOrNull), may("secrets", Kind::Texts)];
 
+const REVOKED: &[Field] = &[
+    must("kind", Kind::Words(&["server", "tool", "session"])),
+    must("name", Kind::Text),
+    must("reason", Kind::Text),
+    must("number", Kind::Number(1)),
+];
+
 const FAULT: &[Field] = &[must("code", Kind::Text), must("message", Kind::Text)];
 
 /// The fields of the frames' bodies.
@@ -98,6 +105,7 @@ const BODIES: &[(&[&str], &[Field])] = &[
             must("silence_ms", Kind::Number(1)),
             must("policy", Kind::Object(POLICY)),
             must("private", Kind::Map(PRIVATE)),
+            may("revoked", Kind::List(REVOKED)),
         ],
     ),
     (
@@ -164,6 +172,7 @@ const BODIES: &[(&[&str], &[Field])] = &[
             may("execution_id", Kind::Id),
         ],
     ),
+    (&["revocations"], &[must("revoked", Kind::List(REVOKED))]),
     (&["heartbeat"], &[must("sequence", Kind::Number(0))]),
     (
         &[chunk::TAG],

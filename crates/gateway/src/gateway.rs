@@ -14,7 +14,7 @@ use genlock_access::{KeyHasher, KeyRing};
 use genlock_authority::{Authority, Parts, worker::Workers};
 use genlock_config::Config;
 use genlock_front::{Entropy, Front, FrontParts, Keys, RemoteAddress, Witness};
-use genlock_policy::{Actor, Cause, GenerationNumber};
+use genlock_policy::{Actor, Cause, GenerationNumber, Overlay};
 use genlock_servers::{HostEnvironment, Keeper, Pool, PoolBuilder, SchemaCache, Servers};
 use hyper::{
     Request,
@@ -223,7 +223,7 @@ impl GatewayBuilder {
         let key = [self.host.random(), self.host.random()].concat();
         let key = blake3::derive_key("genlock gateway without keys v1", &key);
         let ring = KeyRing::new(KeyHasher::new(&key));
-        world.assemble(None, Arc::new(self.config), ring)
+        world.assemble(None, Arc::new(self.config), Arc::default(), ring)
     }
 }
 
@@ -243,6 +243,7 @@ impl Assembly<'_> {
         self,
         generation: Option<GenerationNumber>,
         config: Arc<Config>,
+        revoked: Arc<Overlay>,
         ring: KeyRing,
     ) -> Gateway {
         let clock = Arc::clone(&self.host.clock);
@@ -264,6 +265,8 @@ impl Assembly<'_> {
         let pool =
             pool.observer(move |change| told.tell("server.state", serde_json::json!(change)));
         let pool = Arc::new(pool.build());
+        // Before anything is started that may be revoked.
+        pool.revoke(revoked);
         let (servers, _) = pool.reconcile(&config, &Servers::default());
         let front = Front::new(FrontParts {
             generation,
@@ -334,7 +337,8 @@ impl Sessions {
         host: &Host,
     ) -> Result<Self, BootError> {
         let (store, profile, epoch) = reloader.history().authority();
-        let (runners, workers) = runners(worker, environment, &profile, epoch);
+        let (runners, workers) =
+            runners(worker, environment, pool.watch_revoked(), &profile, epoch);
         let runners = reloader.audit().watching(runners);
         let events = reloader.events().clone();
         let authority = Authority::start(Parts {
@@ -343,6 +347,7 @@ impl Sessions {
             epoch,
             generations: Arc::new(PinnedGenerations(Arc::clone(reloader))),
             runners,
+            revoked: pool.watch_revoked(),
             clock: Arc::clone(&host.clock),
             random: Arc::clone(&host.entropy),
             events: Arc::new(move |kind, data| events.tell(kind, data)),
@@ -417,6 +422,7 @@ impl Gateway {
         let mut gateway = assembly.assemble(
             Some(generation.number),
             Arc::clone(&generation.config),
+            Arc::clone(&generation.overlay),
             keys.ring().clone(),
         );
         gateway.note_uses_of(keys.clone());

@@ -7,17 +7,20 @@ use genlock_authority::{
 };
 use genlock_config::ProfileId;
 use genlock_frames::Epoch;
+use genlock_policy::Overlay;
+use tokio::sync::watch;
 
 /// Returns what runs turns: workers of this program.
 pub(crate) fn runners(
     program: Option<PathBuf>,
     environment: impl IntoIterator<Item = (String, String)>,
+    revoked: watch::Receiver<Arc<Overlay>>,
     profile: &ProfileId,
     epoch: genlock_store::Epoch,
 ) -> (Arc<dyn Runners>, Option<Workers>) {
     match program {
         Some(program) => {
-            let workers = Workers::new(program, environment);
+            let workers = Workers::new(program, environment, revoked);
             let managed =
                 ManagedWorkers::new(workers.clone(), profile.clone(), Epoch::new(epoch.get()));
             (Arc::new(managed), Some(workers))

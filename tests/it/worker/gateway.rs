@@ -14,14 +14,19 @@ use genlock_testkit::harness::{Control, Scratch, eventually_async, is_alive, is_
 use rustix::process::{Pid, Signal, kill_process};
 use secrecy::SecretString;
 use serde_json::{Value, json, value::to_raw_value};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use super::hand::id;
 use crate::stage::{DEADLINE, scratch, stdio, stdio_with, worker};
 
 fn workers(limits: Limits) -> Workers {
     let environment = [("PATH".to_owned(), path().into_string().unwrap())];
-    Workers::with_limits(worker(), environment, limits)
+    Workers::with_limits(
+        worker(),
+        environment,
+        watch::channel(Arc::default()).1,
+        limits,
+    )
 }
 
 /// A session with these servers, all of them selected, in the profile `p`.

@@ -123,6 +123,7 @@ fn bootstrap_with(
             .iter()
             .map(|(pointer, value)| (pointer.to_owned(), framed(value)))
             .collect(),
+        revoked: Vec::new(),
     }
 }
 

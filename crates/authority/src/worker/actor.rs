@@ -1,8 +1,9 @@
 //! The actor of one worker: tells the machine what happens, and does what it says.
 
-use std::{collections::VecDeque, process::ExitStatus, time::Duration};
+use std::{collections::VecDeque, process::ExitStatus, sync::Arc, time::Duration};
 
 use genlock_frames::{EncodeError, ExecutionId, Heartbeat, ServerView, ToWorker, encode};
+use genlock_policy::Overlay;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::{mpsc, oneshot, watch},
@@ -52,6 +53,8 @@ pub(crate) struct Connection {
     pub(crate) retire: CancellationToken,
     pub(crate) servers: watch::Sender<Vec<ServerView>>,
     pub(crate) end: watch::Sender<Option<WorkerEnd>>,
+    /// What is revoked, now and from now on.
+    pub(crate) revoked: watch::Receiver<Arc<Overlay>>,
     pub(crate) opened: Option<oneshot::Sender<Result<(), SpawnError>>>,
 }
 
@@ -191,6 +194,9 @@ impl Actor {
                     watch.stopped = true;
                     Some(Input::Stop)
                 }
+                revoked = next(&mut self.connection.revoked) => {
+                    Some(Input::Revoked(self.order.binding(&revoked)))
+                }
                 Some(execution) = self.connection.interrupts.recv() => Some(Input::Interrupt(execution)),
                 Some(run) = self.connection.runs.recv(), if self.machine.takes_turn() => {
                     let deadline = run.order.deadline;
@@ -255,7 +261,11 @@ impl Actor {
 
     fn bootstrap(&mut self, version: u32, lines: &mpsc::Sender<Vec<u8>>) {
         let beats = (self.limits.heartbeat, self.limits.silence);
-        match self.order.bootstrap(self.identity, version, beats) {
+        let revoked = Arc::clone(&self.connection.revoked.borrow_and_update());
+        let bootstrap = self
+            .order
+            .bootstrap(self.identity, version, beats, &revoked);
+        match bootstrap {
             Ok(bootstrap) => self.send(&ToWorker::Bootstrap(Box::new(bootstrap)), lines),
             Err(source) => {
                 self.opened(Err(SpawnError::Bootstrap { source }));
@@ -290,6 +300,15 @@ async fn abandoned(sink: &mut Option<Sink>) {
     match sink {
         Some(sink) => sink.end.closed().await,
         None => std::future::pending().await,
+    }
+}
+
+/// Completes when something is revoked, or that is lifted, with all that is revoked then.
+async fn next(revoked: &mut watch::Receiver<Arc<Overlay>>) -> Arc<Overlay> {
+    match revoked.changed().await {
+        Ok(()) => Arc::clone(&revoked.borrow_and_update()),
+        // Nobody revokes anything any more.
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use genlock_frames::{ExecutionId, Pid, ServerView};
+use genlock_policy::Overlay;
 use tokio::{
     net::UnixStream,
     sync::{mpsc, oneshot, watch},
@@ -56,6 +57,7 @@ struct Inner {
     program: PathBuf,
     host: BTreeMap<String, String>,
     limits: Limits,
+    revoked: watch::Receiver<Arc<Overlay>>,
     spawner: Spawner,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -134,24 +136,28 @@ impl Limits {
 
 impl Workers {
     /// Starts workers with this program. `environment` is the gateway's own; a worker gets of it what its servers may
-    /// inherit: the variables that every server gets, and those that the selected servers name in `env_pass`.
+    /// inherit: the variables that every server gets, and those that the selected servers name in `env_pass`. Each is told
+    /// what is `revoked`, when it starts and whenever that changes.
     pub fn new(
         program: impl Into<PathBuf>,
         environment: impl IntoIterator<Item = (String, String)>,
+        revoked: watch::Receiver<Arc<Overlay>>,
     ) -> Self {
-        Self::with_limits(program, environment, Limits::default())
+        Self::with_limits(program, environment, revoked, Limits::default())
     }
 
     /// The same with other limits.
     pub fn with_limits(
         program: impl Into<PathBuf>,
         environment: impl IntoIterator<Item = (String, String)>,
+        revoked: watch::Receiver<Arc<Overlay>>,
         limits: Limits,
     ) -> Self {
         Self(Arc::new(Inner {
             program: program.into(),
             host: environment.into_iter().collect(),
             limits,
+            revoked,
             spawner: Spawner::default(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -251,6 +257,7 @@ impl Workers {
             retire: worker.0.retire.clone(),
             servers: told_servers,
             end: told_end,
+            revoked: self.0.revoked.clone(),
             opened: Some(opened),
         };
         let expected = Expected {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use genlock_frames::{
     Adopt, Adopted, Birth, Event, EventKind, ExecutionId, Failure, Finish, Hello, Interrupt, Pid,
-    Retire, ServerView, Stop, ToGateway, ToWorker, TurnOutcome, TurnResult, common_version,
+    REVOCATIONS_SINCE, Retire, Revocations, Revoked, ServerView, Stop, ToGateway, ToWorker,
+    TurnOutcome, TurnResult, common_version,
 };
 
 use super::{
@@ -68,6 +69,8 @@ pub(crate) enum Input {
     Run(TurnOrder, Option<Duration>),
     /// This turn has to end.
     Interrupt(ExecutionId),
+    /// This is revoked from now on, and nothing else.
+    Revoked(Vec<Revoked>),
     /// The worker has to end between turns.
     Retire,
     /// The worker has to end now.
@@ -183,6 +186,7 @@ impl Machine {
             Input::Frame(frame) => self.frame(frame),
             Input::Run(order, within) => self.run(order, within),
             Input::Interrupt(execution) => self.interrupt(&execution),
+            Input::Revoked(revoked) => self.revoked(revoked),
             Input::Retire => self.retire(),
             Input::Stop => self.stop(),
             Input::Overdue(wait) => self.overdue(wait),
@@ -217,7 +221,7 @@ impl Machine {
     }
 
     fn hello(&mut self, hello: &Hello) -> Effects {
-        let version = common_version(hello.version);
+        let version = common_version(hello.version).filter(|version| *version >= REVOCATIONS_SINCE);
         let wrong = if hello.pid == self.expected.gateway {
             Some(("pid", "is the gateway itself"))
         } else if hello.pid != self.expected.pid {
@@ -389,6 +393,20 @@ impl Machine {
         vec![Effect::Send(ToWorker::Interrupt(Interrupt {
             execution_id,
         }))]
+    }
+
+    /// Whatever the worker does: its bootstrap says the same, so that nothing is told before it.
+    fn revoked(&self, revoked: Vec<Revoked>) -> Effects {
+        match &self.phase {
+            Phase::Preparing
+            | Phase::Idle
+            | Phase::Offered(..)
+            | Phase::Running { .. }
+            | Phase::Finishing(_) => {
+                vec![Effect::Send(ToWorker::Revocations(Revocations { revoked }))]
+            }
+            Phase::Greeting | Phase::Leaving(_) | Phase::Ended => Vec::new(),
+        }
     }
 
     fn retire(&mut self) -> Effects {

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 use camino::Utf8PathBuf;
 use genlock_config::{PrivateValues, ProfileId, ServerName};
 use genlock_frames::{
-    Bootstrap, Epoch, ExecutionId, ExecutionSecret, Policy, PolicySeq, PrivateValue,
-    SelectedServer, SessionId,
+    Bootstrap, Epoch, ExecutionId, ExecutionSecret, Policy, PolicySeq, PrivateValue, Revoked,
+    RevokedKind, SelectedServer, SessionId,
 };
-use genlock_policy::{Generation, Selection};
+use genlock_policy::{Generation, Overlay, Revocation, RevocationKind, Selection};
 use serde_json::{
     Map, Value,
     value::{RawValue, to_raw_value},
@@ -160,6 +160,7 @@ impl WorkerOrder {
         process: Identity,
         version: u32,
         beats: (Duration, Duration),
+        revoked: &Overlay,
     ) -> Result<Bootstrap, serde_json::Error> {
         let (form, private) = self.generation.config.split();
         let selected = &self.selection.servers;
@@ -185,7 +186,25 @@ impl WorkerOrder {
                 cwd: self.cwd.to_string(),
             },
             private: framed(&private, selected),
+            revoked: self.binding(revoked),
         })
+    }
+
+    /// Returns what of the revocations binds the session.
+    pub(crate) fn binding(&self, revoked: &Overlay) -> Vec<Revoked> {
+        let is_selected = |server: &str| self.selection.servers.contains(server);
+        let binds = |revocation: &&Revocation| match revocation.kind {
+            RevocationKind::Server => is_selected(&revocation.name),
+            // A server's name may have a slash as well.
+            RevocationKind::Tool => {
+                let mut slashes = revocation.name.match_indices('/');
+                slashes.any(|(at, _)| is_selected(&revocation.name[..at]))
+            }
+            RevocationKind::Session => revocation.name == self.session.as_str(),
+            RevocationKind::Key => false,
+        };
+        let binding = revoked.revoked.iter().filter(binds);
+        binding.filter_map(framed_revocation).collect()
     }
 
     /// Returns the names of the gateway's variables that the selected servers ask for.
@@ -220,6 +239,22 @@ impl fmt::Debug for TurnOrder {
             .field("execution_id", &self.execution_id)
             .finish_non_exhaustive()
     }
+}
+
+fn framed_revocation(revocation: &Revocation) -> Option<Revoked> {
+    let kind = match revocation.kind {
+        RevocationKind::Server => RevokedKind::Server,
+        RevocationKind::Tool => RevokedKind::Tool,
+        RevocationKind::Session => RevokedKind::Session,
+        // Keys are for those who call, and no worker is called.
+        RevocationKind::Key => return None,
+    };
+    Some(Revoked {
+        kind,
+        name: revocation.name.clone(),
+        reason: revocation.reason.clone(),
+        number: revocation.number.get(),
+    })
 }
 
 /// Leaves what a worker needs of a config: the selected servers, and the sections it has a use for.

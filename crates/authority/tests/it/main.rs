@@ -4,6 +4,7 @@
 
 mod crashes;
 mod refused;
+mod revoked;
 mod runner;
 mod stage;
 mod transitions;

@@ -16,7 +16,8 @@ use genlock_authority::{
 };
 use genlock_config::{FingerprintKey, ProfileId, Sources, Variables, parse_schema};
 use genlock_policy::{
-    Actor, Cause, Generation, GenerationNumber, Overlay, Snapshot, TransitionCause,
+    Actor, Cause, Generation, GenerationNumber, Overlay, Revocation, RevocationKind, Snapshot,
+    TransitionCause,
 };
 use genlock_store::{
     Location, NewGeneration, Options, SessionRecord, Store, TurnId, TurnOutcome, TurnRecord,
@@ -24,7 +25,7 @@ use genlock_store::{
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 
 use crate::runner::{Manual, Puppets, Run, Started};
 
@@ -36,6 +37,8 @@ pub(crate) struct Stage {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) runners: Arc<Manual>,
     pub(crate) puppets: Puppets,
+    /// What is revoked.
+    revoked: watch::Sender<Arc<Overlay>>,
     book: Arc<Book>,
     epoch: genlock_store::Epoch,
     directory: Arc<TempDir>,
@@ -91,12 +94,14 @@ impl Stage {
             bytes[..8].copy_from_slice(&number.to_be_bytes());
             bytes
         };
+        let revoked = watch::Sender::default();
         let parts = Parts {
             store: Arc::clone(&store),
             profile: ProfileId::default(),
             epoch,
             generations: Arc::clone(&book) as Arc<dyn Generations>,
             runners: Arc::clone(&runners) as Arc<dyn genlock_authority::Runners>,
+            revoked: revoked.subscribe(),
             clock: Arc::new(|| SystemTime::UNIX_EPOCH),
             random: Arc::new(random),
             events: Arc::new(|_, _| {}),
@@ -107,6 +112,7 @@ impl Stage {
             store,
             runners,
             puppets,
+            revoked,
             book,
             epoch,
             directory,
@@ -184,6 +190,18 @@ impl Stage {
     pub(crate) fn miss(&self, missing: Option<(&str, &str)>) {
         let missing = missing.map(|(server, at)| (server.to_owned(), vec![at.to_owned()]));
         *self.book.missing.lock() = missing.into_iter().collect();
+    }
+
+    /// Revokes a session, and nothing else from now on; nothing at all where there is none.
+    pub(crate) fn revoke(&self, session: Option<&str>) {
+        let revoked = session.map(|session| Revocation {
+            kind: RevocationKind::Session,
+            name: session.to_owned(),
+            reason: "it went astray".to_owned(),
+            number: GenerationNumber::FIRST,
+        });
+        let revoked = revoked.into_iter().collect();
+        self.revoked.send_replace(Arc::new(Overlay { revoked }));
     }
 
     pub(crate) fn head(&self) -> Generation {

@@ -9,7 +9,7 @@ birth=${22}
 
 say() { printf '{"v":1,"type":%s}\n' "$1"; }
 
-hello() { say "\"hello\",\"pid\":$pid,\"birth\":$birth,\"version\":1"; }
+hello() { say "\"hello\",\"pid\":$pid,\"birth\":$birth,\"version\":2"; }
 
 # Reads until a frame of this type has come; it is in $frame then.
 await() {

@@ -1,9 +1,10 @@
 //! Programs that are no workers, and workers that are not who they say.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use genlock_authority::worker::{Limits, Loss, SpawnError, Workers};
 use genlock_frames::FrameError;
+use tokio::sync::watch;
 
 use crate::stage::{CANARY, limits, order, stage};
 
@@ -17,12 +18,14 @@ async fn a_lie_in_any_field_of_the_hello_is_found_and_its_process_ended() {
         )
     };
     let lies = [
-        ("pid", says("$((pid + 1))", "$birth", 1)),
-        ("pid", says("1", "$birth", 1)),
-        ("pid", says("$PPID", "$birth", 1)),
-        ("birth", says("$pid", "$((birth + 1))", 1)),
-        ("birth", says("$pid", "0", 1)),
+        ("pid", says("$((pid + 1))", "$birth", 2)),
+        ("pid", says("1", "$birth", 2)),
+        ("pid", says("$PPID", "$birth", 2)),
+        ("birth", says("$pid", "$((birth + 1))", 2)),
+        ("birth", says("$pid", "0", 2)),
         ("version", says("$pid", "$birth", 0)),
+        // It could not be told of a revocation.
+        ("version", says("$pid", "$birth", 1)),
     ];
     for (expected, script) in lies {
         let stage = stage(&script, limits());
@@ -102,7 +105,11 @@ async fn a_program_that_is_no_worker_is_told_apart() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
-    let workers = Workers::new("/no/such/genlock-worker", []);
+    let workers = Workers::new(
+        "/no/such/genlock-worker",
+        [],
+        watch::channel(Arc::default()).1,
+    );
     let refused = workers.spawn(order()).await.expect_err("no program");
     assert_eq!(
         refused.to_string(),

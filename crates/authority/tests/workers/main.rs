@@ -10,5 +10,6 @@
 
 mod ends;
 mod handshake;
+mod revoked;
 mod stage;
 mod turns;

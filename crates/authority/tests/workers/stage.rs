@@ -13,6 +13,7 @@ use genlock_policy::{
 use genlock_testkit::harness::{Scratch, eventually_async, is_alive, path};
 use secrecy::SecretString;
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 
 /// How long anything may take that has to happen.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
@@ -38,6 +39,8 @@ pub(crate) fn limits() -> Limits {
 pub(crate) struct Stage {
     pub(crate) scratch: Scratch,
     pub(crate) workers: Workers,
+    /// What is revoked.
+    pub(crate) revoked: watch::Sender<Arc<Overlay>>,
 }
 
 /// Workers that do what the script says.
@@ -53,9 +56,11 @@ pub(crate) fn stage(script: &str, limits: Limits) -> Stage {
         ("ASKED_FOR".to_owned(), "yes".to_owned()),
         ("GATEWAY_TOKEN".to_owned(), CANARY.to_owned()),
     ];
+    let revoked = watch::Sender::default();
     Stage {
         scratch,
-        workers: Workers::with_limits(program, environment, limits),
+        workers: Workers::with_limits(program, environment, revoked.subscribe(), limits),
+        revoked,
     }
 }
 

@@ -9,10 +9,11 @@ use serde_json::value::RawValue;
 
 use crate::V1;
 
-/// Lines that a worker may send.
-fn to_gateway() -> Vec<&'static str> {
+/// Lines that a worker of this version may send.
+fn to_gateway() -> Vec<String> {
     V1.lines()
         .filter(|line| crate::one::<ToGateway>(line).is_ok())
+        .map(crate::of_now)
         .collect()
 }
 
@@ -92,7 +93,7 @@ proptest! {
         bit in 0..8u32,
     ) {
         let lines = to_gateway();
-        let (before, damaged) = (lines[0], *pick.get(&lines));
+        let (before, damaged) = (&lines[0], pick.get(&lines));
         let mut flipped = damaged.as_bytes().to_vec();
         let at = at.index(flipped.len());
         flipped[at] ^= 1 << bit;
@@ -125,7 +126,7 @@ fn a_long_frame_travels_in_chunks_and_comes_out_whole() {
     assert!(lines.iter().all(|line| line.len() <= MAX_FRAME_BYTES));
 
     // Other frames may come between.
-    let between = encode(&crate::one::<ToGateway>(to_gateway()[0]).unwrap(), 0)
+    let between = encode(&crate::one::<ToGateway>(&to_gateway()[0]).unwrap(), 0)
         .unwrap()
         .concat();
     let mixed: Vec<_> = lines

@@ -11,10 +11,22 @@ mod codec;
 mod compatible;
 mod schema;
 
-use genlock_frames::{Decoder, Frame, FrameError, ToGateway, ToWorker, encode};
+use genlock_frames::{Decoder, Frame, FrameError, ToGateway, ToWorker, VERSION, encode};
 
 /// Every frame of version 1 as it was written when that version was made: they must be read for good.
 const V1: &str = include_str!("../vectors/v1.jsonl");
+/// What version 2 added, in the same way.
+const V2: &str = include_str!("../vectors/v2.jsonl");
+
+/// The lines of all versions.
+fn lines() -> impl Iterator<Item = &'static str> {
+    V1.lines().chain(V2.lines())
+}
+
+/// A line of an earlier version as this one writes it: only the number differs.
+fn of_now(line: &str) -> String {
+    line.replacen("{\"v\":1,", &format!("{{\"v\":{VERSION},"), 1)
+}
 
 /// A frame of either side.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use genlock_frames::{Frame, ToGateway, ToWorker, json_schema};
 use serde_json::Value;
 
-use crate::{Any, V1};
+use crate::{Any, lines};
 
 const PUBLISHED: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -107,7 +107,7 @@ fn wrong(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
 #[test]
 fn every_frame_is_as_the_schema_says() {
     let mut tags = Vec::new();
-    for line in V1.lines() {
+    for line in lines() {
         let value: Value = serde_json::from_str(line).unwrap();
         let mut found = Vec::new();
         wrong(&of(&value), &value, "", &mut found);
@@ -122,7 +122,7 @@ fn every_frame_is_as_the_schema_says() {
 
 #[test]
 fn what_the_schema_requires_is_what_a_reader_requires() {
-    for line in V1.lines() {
+    for line in lines() {
         let value: Value = serde_json::from_str(line).unwrap();
         let required = of(&value)["required"].clone();
         for name in value.as_object().unwrap().keys() {
@@ -142,7 +142,7 @@ fn what_the_schema_requires_is_what_a_reader_requires() {
 
 #[test]
 fn a_wrong_frame_would_be_noticed() {
-    let line: Value = serde_json::from_str(V1.lines().next().unwrap()).unwrap();
+    let line: Value = serde_json::from_str(lines().next().unwrap()).unwrap();
     let schema = of(&line);
     for (name, planted) in [
         ("pid", Value::from("71")),

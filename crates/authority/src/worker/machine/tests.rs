@@ -116,6 +116,7 @@ fn frame(word: &str) -> Option<ToGateway> {
         "hello:gateway" => hello(|hello| hello.pid = Pid::new(GATEWAY)),
         "hello:birth" => hello(|hello| hello.birth = Birth::new(9002)),
         "hello:old" => hello(|hello| hello.version = 0),
+        "hello:heedless" => hello(|hello| hello.version = REVOCATIONS_SINCE - 1),
         "hello:newer" => hello(|hello| hello.version = VERSION + 3),
         "ready" => ToGateway::Ready(Ready { servers: vec![] }),
         "servers" => ToGateway::Servers(ServersChanged { servers: vec![] }),
@@ -161,6 +162,7 @@ fn input(word: &str, machine: &Machine) -> Input {
         "run2" => run("e-2"),
         "interrupt" => Input::Interrupt(id("e-1")),
         "interrupt:other" => Input::Interrupt(id("e-2")),
+        "revoked" => Input::Revoked(Vec::new()),
         "retire" => Input::Retire,
         "stop" => Input::Stop,
         "overdue" => Input::Overdue(machine.wait().expect("something to wait for")),
@@ -245,8 +247,10 @@ fn a_worker_says_who_it_is_before_anything_else() {
     check(
         "",
         &[
-            ("hello", "bootstrap1"),
-            ("hello:newer", "bootstrap1"),
+            ("hello", "bootstrap2"),
+            ("hello:newer", "bootstrap2"),
+            // It could not be told of a revocation.
+            ("hello:heedless", "no:version end:lied"),
             ("hello:pid", "no:pid end:lied"),
             ("hello:gateway", "no:pid end:lied"),
             ("hello:birth", "no:birth end:lied"),
@@ -265,6 +269,17 @@ fn a_worker_says_who_it_is_before_anything_else() {
             ("stop", "stop no:stopped"),
         ],
     );
+}
+
+#[test]
+fn a_worker_is_told_of_revocations_from_its_bootstrap_to_its_end() {
+    check("", &[("revoked", "")]);
+    check("hello", &[("revoked", "revocations")]);
+    for more in ["", "run", "run adopt", "run adopt result"] {
+        check(&after(more), &[("revoked", "revocations")]);
+    }
+    check(&after("retire"), &[("revoked", "")]);
+    check(&after("exit0"), &[("revoked", "")]);
 }
 
 #[test]
