@@ -100,6 +100,20 @@ Examples:
   genlock audit --subject svc:a --action key
   genlock audit --jsonl > audit.jsonl")]
     Audit(AuditArgs),
+    /// Revokes a server, a tool, a key or a session for everybody, at once.
+    ///
+    /// It is refused from that moment on, in every session and on every connection, whatever they pin; connections to a revoked
+    /// server are closed. It holds over reloads, rollbacks and restarts until it is lifted by its number.
+    #[command(
+        arg_required_else_help = true,
+        after_help = "\
+Examples:
+  genlock revoke server github --reason 'its token leaked'
+  genlock revoke tool github/delete_repo --reason 'under review'
+  genlock revoke list
+  genlock revoke --lift 7"
+    )]
+    Revoke(RevokeArgs),
     /// Prints the JSON Schema of the config file.
     Schema,
     /// Shows the running gateway and its servers.
@@ -232,6 +246,39 @@ pub(crate) struct CreateKeyArgs {
     /// How long it is taken, such as `90d` or `12h` [default: until it is revoked].
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) expires: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct RevokeArgs {
+    /// Lifts the revocation of this number.
+    #[arg(long, value_name = "N")]
+    pub(crate) lift: Option<u64>,
+    #[command(subcommand)]
+    pub(crate) command: Option<RevokeCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RevokeCommand {
+    /// Revokes a server, with all that it offers, and closes its connections.
+    Server(RevokedArgs),
+    /// Revokes one tool of a server, named as `server/tool`.
+    Tool(RevokedArgs),
+    /// Revokes an API key, by its id. Unlike `genlock keys revoke` it can be lifted.
+    Key(RevokedArgs),
+    /// Revokes a session, by its id: it takes no turn, and its pinned view is shut.
+    Session(RevokedArgs),
+    /// Lists what is revoked.
+    List,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RevokedArgs {
+    /// Its name, or its id.
+    pub(crate) name: String,
+    /// Why; whoever is refused is told.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
 }
 
 #[derive(Debug, Subcommand)]

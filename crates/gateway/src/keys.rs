@@ -280,6 +280,12 @@ impl KeyStore {
         Ok(json!({ "keys": keys.collect::<Vec<Value>>() }))
     }
 
+    /// Tells whether there is a key with this id, taken or not.
+    pub(crate) async fn has(&self, id: &str) -> Result<bool, Fault> {
+        let records = self.store.keys(&self.profile).await?;
+        Ok(records.iter().any(|record| record.made.id == id))
+    }
+
     /// Revokes a key; `None` where there is none. It is not taken from the moment this is asked for, also where the disk
     /// fails.
     pub(crate) async fn revoke(&self, id: &str, who: Who) -> Result<Option<Value>, WriteFault> {

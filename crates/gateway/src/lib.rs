@@ -36,6 +36,7 @@ mod pins;
 mod reload;
 mod reload_request;
 mod report;
+mod revocations;
 mod routes;
 mod runners;
 mod source;

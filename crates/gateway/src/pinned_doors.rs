@@ -21,7 +21,7 @@ use genlock_access::KeyRing;
 use genlock_authority::{Authority, SessionPolicy, TokenKey};
 use genlock_config::{Auth, Config, Mode, ServerDefinition};
 use genlock_front::{Entropy, Front, FrontParts, Keys, RemoteAddress};
-use genlock_policy::{Gate, GenerationNumber};
+use genlock_policy::{Gate, GenerationNumber, Revocation, RevocationKind};
 use genlock_servers::{Pool, Servers};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -67,6 +67,14 @@ struct Door {
     used: Instant,
     /// Ends when the view is let go.
     kept: CancellationToken,
+}
+
+/// Why a request is not let in.
+enum Shut {
+    /// There is no such session, or this is not its token: both alike.
+    Unknown,
+    /// The session is revoked, which whoever has its token is told.
+    Revoked(Revocation),
 }
 
 impl PinnedDoors {
@@ -129,18 +137,23 @@ impl PinnedDoors {
         self.inner.tasks.wait().await;
     }
 
-    /// Returns the front of a session whose token is presented; `None` alike where there is no such session and where the
-    /// token is not its own.
-    async fn admit(&self, session: &str, token: &str) -> Option<Front> {
+    /// Returns the front of a session whose token is presented.
+    async fn admit(&self, session: &str, token: &str) -> Result<Front, Shut> {
         let known = self.inner.doors.lock().get(session).cloned();
         let policy = match &known {
             Some(door) => door.policy.clone(),
-            None => self.inner.authority.policy(session).await.ok()?,
+            None => {
+                let policy = self.inner.authority.policy(session).await;
+                policy.map_err(|_| Shut::Unknown)?
+            }
         };
         let now = Arc::clone(&policy.borrow());
         let now_ms = unix_ms((self.inner.clock)());
         if !self.inner.key.opens(&now.session, token, now_ms) {
-            return None;
+            return Err(Shut::Unknown);
+        }
+        if let Some(revocation) = self.revocation(session) {
+            return Err(Shut::Revoked(revocation));
         }
         let door = match known {
             Some(door) => door,
@@ -148,7 +161,13 @@ impl PinnedDoors {
         };
         self.catch_up(&door, &now);
         self.sweep(session);
-        Some(door.front)
+        Ok(door.front)
+    }
+
+    /// Returns the revocation that a session is under, where it is.
+    fn revocation(&self, session: &str) -> Option<Revocation> {
+        let revoked = self.inner.pool.revoked();
+        revoked.denies(RevocationKind::Session, session).cloned()
     }
 
     /// Returns the front of a session and what it runs, for whoever may look at the session itself.
@@ -162,7 +181,7 @@ impl PinnedDoors {
     }
 
     /// Records that nobody was let in. Which session was asked for is kept where there is one, and no text of a stranger's.
-    async fn tell_refused(&self, session: &str, from: Option<RemoteAddress>) {
+    async fn tell_refused(&self, session: &str, from: Option<RemoteAddress>, shut: &Shut) {
         let who = Who::address(from.map(|RemoteAddress(address)| address));
         let mut act = Act::new(who, "auth.refused");
         if let Ok(policy) = self.inner.authority.policy(session).await {
@@ -172,7 +191,11 @@ impl PinnedDoors {
                 .under(Some(generation(&policy)));
         }
         let audit = self.inner.reloader.audit();
-        audit.refused(act, Some(Gate::Credential), "unauthorized");
+        let (gate, code) = match shut {
+            Shut::Unknown => (Gate::Credential, "unauthorized"),
+            Shut::Revoked(_) => (Gate::Session, Revocation::CODE),
+        };
+        audit.refused(act, Some(gate), code);
     }
 
     /// Makes the front of a session; the first of several at once stays.
@@ -221,11 +244,22 @@ impl PinnedDoors {
         })
     }
 
-    /// Brings a front to each policy that is committed, so that clients hear of it which ask for nothing.
+    /// Brings a front to each policy that is committed, so that clients hear of it which ask for nothing; lets it go where its
+    /// session is revoked. What else is revoked a front follows by itself.
     async fn follow(self, mut door: Door) {
+        let mut revoked = self.inner.pool.watch_revoked();
+        let session = door.policy.borrow().session.id.clone();
         loop {
+            // Looked at after the watch began, so that no revocation is missed between the two.
+            if self.revocation(session.as_str()).is_some() {
+                return self.let_go(session.as_str());
+            }
             let moved = tokio::select! {
                 () = door.kept.cancelled() => return,
+                noticed = revoked.changed() => match noticed {
+                    Ok(()) => continue,
+                    Err(_) => return,
+                },
                 moved = door.policy.changed() => moved,
             };
             if moved.is_err() {
@@ -259,12 +293,16 @@ impl PinnedDoors {
             let is_used = door.front.sessions() > 0 || now.duration_since(door.used) < KEPT;
             let stays = is_used && !is_closed;
             if !stays {
-                door.kept.cancel();
-                door.front.drain();
-                door.front.end_streams();
+                door.shut();
             }
             stays
         });
+    }
+
+    fn let_go(&self, session: &str) {
+        if let Some(door) = self.inner.doors.lock().remove(session) {
+            door.shut();
+        }
     }
 
     /// Returns what a policy serves: its config, cut down to its servers, and these. A definition that is in force as well shares
@@ -293,6 +331,15 @@ impl PinnedDoors {
     }
 }
 
+impl Door {
+    /// Takes no new work and ends the streams; answers that are under way go on.
+    fn shut(&self) {
+        self.kept.cancel();
+        self.front.drain();
+        self.front.end_streams();
+    }
+}
+
 fn generation(policy: &SessionPolicy) -> GenerationNumber {
     policy.pinned.generation.number
 }
@@ -314,12 +361,15 @@ async fn serve(
     let token = bearer(request.headers()).map(str::to_owned);
     let front = match token {
         Some(token) => doors.admit(&session, &token).await,
-        None => None,
+        None => Err(Shut::Unknown),
     };
-    let Some(front) = front else {
-        let from = request.extensions().get::<RemoteAddress>().copied();
-        doors.tell_refused(&session, from).await;
-        return unauthorized();
+    let front = match front {
+        Ok(front) => front,
+        Err(shut) => {
+            let from = request.extensions().get::<RemoteAddress>().copied();
+            doors.tell_refused(&session, from, &shut).await;
+            return refused(&shut);
+        }
     };
     // From here on it is a request as any other, of a front that serves this session alone.
     let query = request.uri().query().map(|query| format!("?{query}"));
@@ -342,6 +392,17 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     };
     let (scheme, token) = only.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn refused(shut: &Shut) -> Response {
+    match shut {
+        Shut::Unknown => unauthorized(),
+        Shut::Revoked(revocation) => {
+            let details = json!({"reason": revocation.reason, "number": revocation.number});
+            let (status, text) = (StatusCode::FORBIDDEN, revocation.to_string());
+            failure(status, Revocation::CODE, &text, &details)
+        }
+    }
 }
 
 fn unauthorized() -> Response {

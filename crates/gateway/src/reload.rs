@@ -49,8 +49,11 @@ pub(crate) struct Reloader {
     audit: Audit,
     clock: Arc<dyn Fn() -> std::time::SystemTime + Send + Sync>,
     booted: Arc<Snapshot>,
-    /// The generation in force, for whoever is about to replace it: held as long as one reload takes.
-    head: Mutex<Generation>,
+    /// Held as long as one reload takes, so that they are made one at a time.
+    reloading: Mutex<()>,
+    /// The generation in force, for whoever is about to replace it: never held while a file is read, which may take long and
+    /// must not keep a revocation waiting.
+    pub(crate) head: Mutex<Generation>,
     /// The same for those who only look, so that nobody who asks for a status waits for a reload.
     in_force: ArcSwap<Generation>,
     /// Why the last reload was refused; told in the status until one is not.
@@ -91,7 +94,7 @@ pub(crate) struct Finished {
 }
 
 /// A server that is removed, and that nobody here keeps running.
-struct Leaving {
+pub(crate) struct Leaving {
     name: String,
     /// Ends with the last that is left of it.
     watched: watch::Receiver<ServerSnapshot>,
@@ -101,7 +104,6 @@ struct Leaving {
 struct Candidate {
     config: Arc<Config>,
     snapshot: Arc<Snapshot>,
-    overlay: Arc<genlock_policy::Overlay>,
     warnings: Vec<Finding>,
     reason: Option<String>,
     /// How long it took to read and take apart.
@@ -131,6 +133,7 @@ impl Reloader {
             booted,
             in_force: ArcSwap::from_pointee(head.clone()),
             pins: Pins::of(head.clone()),
+            reloading: Mutex::default(),
             head: Mutex::new(head),
             degraded: parking_lot::Mutex::new(degraded),
         }
@@ -200,7 +203,7 @@ impl Reloader {
     /// Where it is refused; the generation before stays in force.
     pub(crate) async fn begin(&self, request: &ReloadRequest) -> Result<Begun, ReloadError> {
         let began = Instant::now();
-        let mut head = self.head.lock().await;
+        let _one_at_a_time = self.reloading.lock().await;
         let loading = Instant::now();
         let history = self.history.clone();
         let loaded = self.read(move |source| {
@@ -212,17 +215,14 @@ impl Reloader {
                 let candidate = Candidate {
                     snapshot: Arc::new(snapshot),
                     config: Arc::new(loaded.config),
-                    overlay: Arc::clone(&head.overlay),
                     warnings: [loaded.warnings, loaded.unavailable].concat(),
                     reason: None,
                     loading: loading.elapsed(),
                 };
-                self.bring_into_force(&mut head, candidate, request, began)
-                    .await
+                self.bring_into_force(candidate, request, began).await
             }
             Err(error) => Err(ReloadError::Invalid(error)),
         };
-        drop(head);
         self.tell(request, &outcome);
         let act = Act::new(request.who.clone(), "config.reload");
         self.keep(request, act, &mut outcome).await;
@@ -239,15 +239,12 @@ impl Reloader {
         request: &ReloadRequest,
     ) -> Result<Report, ReloadError> {
         let began = Instant::now();
-        let mut head = self.head.lock().await;
-        let mut outcome = match self.earlier(number, &head).await {
-            Ok(candidate) => {
-                self.bring_into_force(&mut head, candidate, request, began)
-                    .await
-            }
+        let one_at_a_time = self.reloading.lock().await;
+        let mut outcome = match self.earlier(number).await {
+            Ok(candidate) => self.bring_into_force(candidate, request, began).await,
             Err(error) => Err(error),
         };
-        drop(head);
+        drop(one_at_a_time);
         self.tell(request, &outcome);
         let act = Act::new(request.who.clone(), "generation.rollback");
         let act = act.on(format!("generation {number}"));
@@ -268,11 +265,7 @@ impl Reloader {
         }
     }
 
-    async fn earlier(
-        &self,
-        number: GenerationNumber,
-        head: &Generation,
-    ) -> Result<Candidate, ReloadError> {
+    async fn earlier(&self, number: GenerationNumber) -> Result<Candidate, ReloadError> {
         let loading = Instant::now();
         let record = self.record(number).await?;
         let values = self.read(ConfigSource::private_values).await;
@@ -288,7 +281,6 @@ impl Reloader {
         Ok(Candidate {
             config: generation.config,
             snapshot: generation.snapshot,
-            overlay: Arc::clone(&head.overlay),
             warnings: Vec::new(),
             reason: Some(format!("rollback to generation {number}")),
             loading: loading.elapsed(),
@@ -297,11 +289,12 @@ impl Reloader {
 
     async fn bring_into_force(
         &self,
-        head: &mut Generation,
         candidate: Candidate,
         request: &ReloadRequest,
         began: Instant,
     ) -> Result<Begun, ReloadError> {
+        let mut head = self.head.lock().await;
+        let head = &mut *head;
         if let Some(expected) = request.expected.filter(|expected| *expected != head.number) {
             return Err(ReloadError::Conflict {
                 expected,
@@ -358,7 +351,7 @@ impl Reloader {
                 if !request.dry_run {
                     let draft = Draft {
                         snapshot: candidate.snapshot,
-                        overlay: candidate.overlay,
+                        overlay: Arc::clone(&head.overlay),
                         config: candidate.config,
                         cause: request.cause,
                         actor: request.actor.clone(),
@@ -393,7 +386,7 @@ impl Reloader {
         })
     }
 
-    async fn commit(
+    pub(crate) async fn commit(
         &self,
         expected: GenerationNumber,
         draft: Draft,
@@ -410,8 +403,10 @@ impl Reloader {
         })
     }
 
-    /// Puts a committed generation in force, and lets the servers that it does not have any more drain.
-    fn publish(&self, generation: &Generation) -> (Reconciled, Vec<Leaving>) {
+    /// Puts a committed generation in force, and lets the servers that it does not have any more drain. What it revokes comes
+    /// first: that is in force for whoever holds an older one as well.
+    pub(crate) fn publish(&self, generation: &Generation) -> (Reconciled, Vec<Leaving>) {
+        self.pool.revoke(Arc::clone(&generation.overlay));
         let before = self.front.servers();
         let (servers, outcome) = self.pool.reconcile(&generation.config, &before);
         let replaced = self.front.publish(
@@ -635,7 +630,7 @@ impl Reloader {
         stored_snapshot(record).map_err(|error| ReloadError::Restore(error.into()))
     }
 
-    fn now_ms(&self) -> i64 {
+    pub(crate) fn now_ms(&self) -> i64 {
         unix_ms((self.clock)())
     }
 }

@@ -84,6 +84,7 @@ impl Status {
             "generation": generation,
             "degraded": degraded,
             "restart_required": restart_required,
+            "revoked": self.pool.revoked().revoked,
             "tools": tools,
             "names": names,
             "sessions": self.front.sessions(),

@@ -6,6 +6,7 @@ mod client_config;
 mod configuration;
 mod keys;
 mod offline;
+mod revoke;
 mod serve;
 mod servers;
 mod status;
@@ -49,6 +50,7 @@ pub(crate) fn run(
         }
         Command::Keys(command) => run_to_the_end(keys::run(&place, command, &host)),
         Command::Audit(args) => run_to_the_end(audit::run(&place, args, &host)),
+        Command::Revoke(args) => run_to_the_end(revoke::run(&place, args)),
         Command::Schema => Ok(configuration::schema()),
         Command::Warm(args) => run_to_the_end(warm::run(&place, args, host)),
         Command::DemoServer => run_to_the_end(async {

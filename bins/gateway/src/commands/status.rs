@@ -8,6 +8,7 @@ use genlock_gateway::{ControlClient, ControlError, StateDir};
 use genlock_mcp::RawObject;
 use serde::Deserialize;
 
+use super::revoke::Revocation;
 use crate::{
     args::Format,
     failure::{Exit, Failure},
@@ -32,6 +33,8 @@ struct Status {
     degraded: Option<Degraded>,
     #[serde(default)]
     restart_required: Vec<Section>,
+    #[serde(default)]
+    revoked: Vec<Revocation>,
     #[serde(default)]
     draining: Vec<Draining>,
     #[serde(default)]
@@ -145,6 +148,15 @@ pub(super) async fn run(place: &Place) -> Result<ExitCode, Failure> {
     }
     if let Some(audit) = &status.audit {
         print!("{}", not_kept(audit));
+    }
+    for Revocation {
+        kind,
+        name,
+        reason,
+        number,
+    } in &status.revoked
+    {
+        println!("\nREVOKED: {kind} {name}: {reason} (`genlock revoke --lift {number}` lifts it)");
     }
     for server in &status.draining {
         println!(

@@ -9,6 +9,7 @@ mod http;
 mod keys;
 mod params;
 mod reload_mcp;
+mod revocations;
 mod servers;
 mod sessions;
 mod turns;
@@ -60,7 +61,7 @@ pub(crate) enum Peer {
 }
 
 /// The methods and what each needs. What is not here does not exist.
-const METHODS: [(&str, Permission); 31] = [
+const METHODS: [(&str, Permission); 34] = [
     ("status", Permission::Read),
     ("explain", Permission::Read),
     ("server.list", Permission::Read),
@@ -73,6 +74,9 @@ const METHODS: [(&str, Permission); 31] = [
     ("generation.get", Permission::Read),
     ("generation.diff", Permission::Read),
     ("generation.rollback", Permission::Operate),
+    ("revoke", Permission::Operate),
+    ("revoke.lift", Permission::Operate),
+    ("revoke.list", Permission::Read),
     ("session.create", Permission::Operate),
     ("session.resume", Permission::Operate),
     ("session.get", Permission::Read),
@@ -199,7 +203,12 @@ impl Methods {
             return encoded(servers::answer(&self.status, method, params).await);
         }
         if method.starts_with("key.") {
-            return encoded(keys::answer(self.keys()?, peer, method, params).await);
+            let answered = keys::answer(self.keys()?, peer, method, params).await;
+            if matches!(method, "key.revoke" | "key.rotate") && answered.is_ok() {
+                // As where a generation revokes it.
+                self.status.front.see_out();
+            }
+            return encoded(answered);
         }
         if method == "audit.list" {
             return encoded(audit::answer(self.audit()?, params).await);
@@ -207,6 +216,11 @@ impl Methods {
         let reloader = self.reloader()?;
         if method.starts_with("generation.") || method == "config.reload" {
             return encoded(generations::answer(reloader, peer, method, params).await);
+        }
+        if method == "revoke" || method.starts_with("revoke.") {
+            let (keys, front) = (self.keys.as_ref(), &self.status.front);
+            let answered = revocations::answer(reloader, keys, front, peer, method, params);
+            return encoded(answered.await);
         }
         let authority = self.authority()?;
         if method == "reload.mcp" {
@@ -315,6 +329,7 @@ mod tests {
             "generation.list",
             "generation.get",
             "generation.diff",
+            "revoke.list",
             "session.get",
             "session.list",
             "turn.receipt",
@@ -325,7 +340,7 @@ mod tests {
         let keys = ["key.create", "key.list", "key.rotate", "key.revoke"];
         assert_eq!(needing(Permission::Keys), keys);
         assert_eq!(needing(Permission::Audit), ["audit.list"]);
-        assert_eq!(needing(Permission::Operate).len(), METHODS.len() - 19);
+        assert_eq!(needing(Permission::Operate).len(), METHODS.len() - 20);
     }
 
     #[test]

@@ -19,7 +19,7 @@ const LONGEST_WAIT: f64 = 600.0;
 /// server as it is then, so that they claim nothing that has not happened.
 ///
 /// # Errors
-/// `invalid_params`, `not_found`, `server_disabled`, or that there is no such method.
+/// `invalid_params`, `not_found`, `server_disabled`, `revoked`, or that there is no such method.
 pub(super) async fn answer(
     status: &Status,
     method: &str,
@@ -42,14 +42,14 @@ pub(super) async fn answer(
         }
         "server.probe" => {
             let wait = wait(params)?;
-            enabled(&server)?;
+            may_start(&server)?;
             server.probe().await;
             // Who is still connecting by then is told so.
             let _ = timeout(wait, server.settled()).await;
         }
         "server.restart" => {
             let wait = wait(params)?;
-            enabled(&server)?;
+            may_start(&server)?;
             server.restart().await;
             let _ = timeout(wait, server.settled()).await;
         }
@@ -71,14 +71,13 @@ fn find(status: &Status, params: &RawObject) -> Result<Server, RpcError> {
     server.ok_or_else(|| refusal("not_found", "no server of this name is configured"))
 }
 
-fn enabled(server: &Server) -> Result<(), RpcError> {
-    match server.definition().enabled {
-        true => Ok(()),
-        false => Err(refusal(
-            "server_disabled",
-            "its definition says `enabled: false`",
-        )),
+fn may_start(server: &Server) -> Result<(), RpcError> {
+    if !server.definition().enabled {
+        let detail = "its definition says `enabled: false`";
+        return Err(refusal("server_disabled", detail));
     }
+    let admitted = server.admit(None);
+    admitted.map_err(|error| refusal(error.code(), &error.to_string()))
 }
 
 fn wait(params: &RawObject) -> Result<Duration, RpcError> {

@@ -144,17 +144,20 @@ async fn resume(
     ))
 }
 
-/// Refuses a session that is not there, or is closed, before anything moves a head for it.
+/// Refuses a session that is not there, is closed or is revoked, before anything moves a head for it.
 pub(super) async fn check_open(
     authority: &Authority,
     caller: &Caller,
     session: &str,
 ) -> Result<(), RpcError> {
     let view = authority.view(caller, session).await;
-    let session = view.map_err(|error| refused(&error))?.session;
-    match session.closed_ms {
-        None => Ok(()),
-        Some(_) => Err(refused(&Refusal::Closed(session.id))),
+    let SessionView {
+        session, revoked, ..
+    } = view.map_err(|error| refused(&error))?;
+    match (session.closed_ms, revoked) {
+        (None, None) => Ok(()),
+        (Some(_), _) => Err(refused(&Refusal::Closed(session.id))),
+        (None, Some(revocation)) => Err(refused(&Refusal::Revoked(revocation))),
     }
 }
 
@@ -269,6 +272,7 @@ pub(crate) fn shown(view: &SessionView) -> Value {
         let turns: Vec<Value> = view.open.iter().map(open_turn).collect();
         object.insert("turns".to_owned(), json!(turns));
         object.insert("worker".to_owned(), json!(view.servers));
+        object.insert("revoked".to_owned(), json!(view.revoked));
     }
     shown
 }
