@@ -31,6 +31,7 @@ mod progress;
 mod raw;
 mod reload;
 mod resources;
+mod revoke;
 mod sessions;
 mod shutdown;
 mod surfaces;
