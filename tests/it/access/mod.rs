@@ -4,6 +4,7 @@ mod door;
 mod keys;
 mod limits;
 mod reload;
+mod revoked;
 mod views;
 
 use genlock_testkit::{

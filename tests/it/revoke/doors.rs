@@ -1,10 +1,11 @@
 //! Every way to call a server, and the connections behind it.
 
 use genlock_testkit::{
-    clients::{LegacyClient, ModernClient},
-    harness::{Control, FakeServer, eventually_async, is_alive},
+    clients::{Answer, LegacyClient, ModernClient},
+    harness::{Control, FakeServer, GenlockProcess, eventually_async, is_alive},
 };
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use super::{CHANGED, ask, config, gateway, is_revoked, lift, owner, reason, revoke};
 use crate::stage::{self, DEADLINE, servers, stdio, wait_for_state, wait_ready};
@@ -62,6 +63,14 @@ async fn a_revoked_tool_is_refused_on_every_path_of_the_front_door_and_its_serve
     .await;
 }
 
+/// Makes a call that lasts until it is released.
+fn hold_call(gateway: &GenlockProcess) -> JoinSet<Answer> {
+    let client = ModernClient::new(gateway.url());
+    let mut held = JoinSet::new();
+    held.spawn(async move { client.call("one__hold", r#"{"key":"k"}"#).await });
+    held
+}
+
 #[tokio::test]
 async fn a_revoked_server_ends_with_its_calls_and_is_started_by_nothing_but_the_lift() {
     let scratch = stage::scratch();
@@ -70,15 +79,12 @@ async fn a_revoked_server_ends_with_its_calls_and_is_started_by_nothing_but_the_
     let client = ModernClient::new(gateway.url());
     let pid = servers(&gateway).await[0]["pid"].as_u64().unwrap();
     let pid = u32::try_from(pid).unwrap();
-    let held = client
-        .prepare_call("one__hold", r#"{"key":"k"}"#)
-        .open()
-        .await;
+    let mut held = hold_call(&gateway);
     hold.wait_held("k").await;
 
     let number = revoke(&control, "server", "one").await;
 
-    let ended = held.finish().await;
+    let ended = held.join_next().await.unwrap().unwrap();
     assert!(is_revoked(&ended), "{}", ended.body_text());
     assert_eq!(ended.result()["_meta"]["genlock/may_have_run"], true);
     eventually_async(DEADLINE, "its process ends", async || {
@@ -120,16 +126,15 @@ async fn calls_in_flight_over_http_end_with_the_connection_to_a_revoked_server()
         let flags = ["--era", era, "--control", hold.arg()];
         let web = FakeServer::http(&scratch, era, &flags);
         let (gateway, control) = gateway(&json!({"one": {"url": web.url()}})).await;
-        let client = ModernClient::new(gateway.url());
-        let held = client
-            .prepare_call("one__hold", r#"{"key":"k"}"#)
-            .open()
-            .await;
+        let mut held = hold_call(&gateway);
         hold.wait_held("k").await;
 
         revoke(&control, "server", "one").await;
 
-        assert!(is_revoked(&held.finish().await), "{era}");
+        assert!(
+            is_revoked(&held.join_next().await.unwrap().unwrap()),
+            "{era}"
+        );
         hold.release("k");
     }
 }

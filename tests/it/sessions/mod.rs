@@ -8,6 +8,7 @@ mod picks;
 mod private;
 mod queue;
 mod results;
+mod revoked;
 mod transitions;
 
 use std::sync::atomic::{AtomicU32, Ordering};
