@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Collected, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -116,6 +116,23 @@ impl Connection {
             .context("the connection was closed")?;
         let response = self.sender.send_request(request).await;
         response.context("send a request")
+    }
+
+    /// As [`Self::outcome`], on the pinned view of a session.
+    ///
+    /// # Errors
+    /// As [`Self::outcome`], or the token fits into no header.
+    pub(crate) async fn outcome_of_view(
+        &mut self,
+        template: &Template,
+        id: u64,
+        (path, token): (&Uri, &str),
+    ) -> anyhow::Result<(StatusCode, Value)> {
+        let mut request = request(template, id);
+        *request.uri_mut() = path.clone();
+        let token = HeaderValue::from_str(&format!("Bearer {token}"))?;
+        request.headers_mut().insert(AUTHORIZATION, token);
+        decoded(self.exchange(request).await?)
     }
 
     /// Asks a route that speaks JSON.

@@ -4,6 +4,7 @@
 
 mod canary;
 mod large;
+mod revocations;
 mod saves;
 mod secrets;
 mod sessions;
@@ -60,7 +61,11 @@ async fn take(part: Part, args: &ReloadArgs) -> anyhow::Result<Vec<Row>> {
             let span = Duration::from_millis(args.span_ms);
             under_load::reloads(genlock, rounds.div_ceil(2), span).await
         }
-        Part::Revoked => under_load::revoked(genlock, rounds).await,
+        Part::Revoked => {
+            let mut rows = under_load::revoked(genlock, rounds).await?;
+            rows.extend(revocations::by_command(genlock, rounds).await?);
+            Ok(rows)
+        }
         Part::Secrets => secrets::secrets(genlock, rounds.div_ceil(10).max(2)).await,
         Part::Transitions => sessions::transitions(genlock, rounds.div_ceil(4)).await,
         Part::Turns => sessions::turns(genlock, rounds.div_ceil(2)).await,
