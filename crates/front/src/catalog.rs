@@ -126,6 +126,12 @@ impl Catalog {
         })
     }
 
+    /// Returns the tool of a server that a name belongs to, listed or revoked.
+    pub(crate) fn named(&self, name: &str) -> Option<(&Server, &Tool)> {
+        let row = self.table.rows.get(name)?;
+        Some((&self.sources.get(row.source)?.server, &row.tool))
+    }
+
     /// Tells whether a name is that of a tool of the gateway itself, whether the surface lists it or not.
     pub(crate) fn is_own_tool(&self, name: &str) -> bool {
         self.table.metas.contains_key(name)

@@ -52,6 +52,11 @@ async fn a_revoked_key_is_refused_from_the_next_request_on_and_taken_again_after
     assert_eq!(refused.status, 401);
     assert_eq!(refused.json(), as_ever.json());
     assert_eq!(modern(&gateway, &other).tool_names().await, ["one__echo"]);
+    let args = ["explain", "--key", &id, "one/echo", "--format", "json"];
+    let explained = ran(&gateway.run(&args));
+    assert_eq!(explained["decided_by"], "credential", "{explained}");
+    let remedy = format!("`genlock revoke --lift {}`", done["number"]);
+    assert_eq!(explained["remedy"], remedy);
     assert_eq!(lift(&gateway, &done).code, Some(0));
     assert_eq!(modern(&gateway, &key).tool_names().await, ["one__echo"]);
     // What the store has revoked a lift does not give back.

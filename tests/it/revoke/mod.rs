@@ -2,6 +2,7 @@
 
 mod commands;
 mod doors;
+mod explained;
 mod lasting;
 mod timed;
 

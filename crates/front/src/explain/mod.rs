@@ -7,7 +7,7 @@ mod tool;
 use genlock_access::Visitor;
 use genlock_config::TenantLimits;
 use genlock_mcp::error::escape_text;
-use genlock_policy::{Explanation, Gate, Stopped, ToolPlace, Walk};
+use genlock_policy::{Explanation, Gate, Revocation, RevocationKind, Stopped, ToolPlace, Walk};
 use genlock_servers::Server;
 
 pub use self::server::walk_connection;
@@ -22,11 +22,12 @@ use crate::{
 };
 
 /// The gates between a caller and a tool.
-const GATES: [Gate; 13] = [
+const GATES: [Gate; 14] = [
     Gate::Credential,
     Gate::Role,
     Gate::Tenant,
     Gate::Server,
+    Gate::Revocation,
     Gate::Rules,
     Gate::TenantRules,
     Gate::Listing,
@@ -45,6 +46,8 @@ impl Front {
         let (principal, fault) = keys.find(id)?;
         let mut walk = Walk::new(&GATES);
         let auth = &self.world().config.auth;
+        let revoked = self.revoked();
+        let revocation = revoked.denies(RevocationKind::Key, id);
         let stopped = match fault {
             Some(fault) => walk.stop(
                 Gate::Credential,
@@ -57,6 +60,9 @@ impl Front {
                     "authentication is off: no key is looked at, who comes from this machine is trusted",
                 );
                 return Some(self.explained(walk, &Visitor::Local, tool));
+            }
+            None if let Some(revocation) = revocation => {
+                walk.stop(Gate::Credential, revocation.to_string(), lift(revocation))
             }
             None if !auth.api_key.enabled => walk.stop(
                 Gate::Credential,
@@ -149,6 +155,7 @@ impl Front {
         world: &World,
         place: &ToolPlace,
     ) -> Result<Server, Stopped> {
+        self.walk_revocation(walk, place)?;
         world.walk_rules(walk, place)?;
         // A tenant reaches no server of which it may see no tool, so that only here there is one.
         let everyone = self.world();
@@ -176,6 +183,22 @@ impl Front {
         Ok(server.clone())
     }
 
+    fn walk_revocation(&self, walk: &mut Walk, place: &ToolPlace) -> Result<(), Stopped> {
+        let ToolPlace { server, tool } = place;
+        match self.revoked().refuses(server, Some(tool)) {
+            Some(revocation) => {
+                walk.stop(Gate::Revocation, revocation.to_string(), lift(revocation))
+            }
+            None => {
+                walk.pass(
+                    Gate::Revocation,
+                    "neither the server nor the tool is revoked",
+                );
+                Ok(())
+            }
+        }
+    }
+
     fn walk_limits(&self, walk: &mut Walk, tenant: Option<&str>) {
         let Some(tenant) = tenant else {
             return walk.pass(Gate::Limits, "only tenants have limits");
@@ -199,6 +222,11 @@ impl Front {
             ),
         }
     }
+}
+
+/// Says what ends a revocation.
+fn lift(revocation: &Revocation) -> String {
+    format!("`genlock revoke --lift {}`", revocation.number)
 }
 
 /// What somebody of a tenant is told of a tool that is hidden from them: the same as of one that does not exist.

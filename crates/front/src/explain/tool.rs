@@ -35,8 +35,7 @@ pub(super) fn own_tool(walk: &mut Walk, world: &World) -> Result<(), Stopped> {
 
 impl World {
     pub(super) fn shown_place(&self, tool: &str) -> Option<ToolPlace> {
-        let mut entries = self.catalog.entries();
-        let (_, server, tool) = entries.find(|(shown, ..)| *shown == tool)?;
+        let (server, tool) = self.catalog.named(tool)?;
         Some(place_at(server, &tool.name))
     }
 

@@ -15,11 +15,12 @@ use serde_json::{Value, json};
 use super::{Methods, Peer, params::read, refusal, refused};
 
 /// The gates between a session and a tool.
-const GATES: [Gate; 13] = [
+const GATES: [Gate; 14] = [
     Gate::Session,
     Gate::Server,
     Gate::Selection,
     Gate::PrivateValues,
+    Gate::Revocation,
     Gate::Rules,
     Gate::TenantRules,
     Gate::Listing,
@@ -83,6 +84,11 @@ async fn of_session(
     if view.session.closed_ms.is_some() {
         let remedy = "create another: a closed session stays closed";
         let _ = walk.stop(Gate::Session, "the session is closed", remedy);
+        return Ok(walk.end());
+    }
+    if let Some(revocation) = &view.revoked {
+        let remedy = format!("`genlock revoke --lift {}`", revocation.number);
+        let _ = walk.stop(Gate::Session, revocation.to_string(), remedy);
         return Ok(walk.end());
     }
     let doors = methods.doors.as_ref();
