@@ -182,6 +182,12 @@ async fn listeners_hear_of_each_revocation_and_each_lift() {
     let (revoked, lifted) = (heard("revoked").await, heard("lifted").await);
     let actor = revoked["params"]["data"]["actor"].clone();
     assert!(actor.as_str().unwrap().starts_with("uid:"));
+    // What was done stands in the audit as well, newest first.
+    let audit = ask(&control, "audit.list", json!({"action": "revoke"})).await;
+    let lifts = ask(&control, "audit.list", json!({"action": "revoke.lift"})).await;
+    let shown = [&audit, &lifts].map(|list| list.to_string());
+    assert!(shown[0].contains("server one"), "{audit}");
+    assert!(shown[1].contains("revocation 2: leaked"), "{lifts}");
     for (event, generation) in [(revoked, 2), (lifted, 3)] {
         let expected = json!({
             "kind": "server", "name": "one", "reason": "leaked", "number": 2,

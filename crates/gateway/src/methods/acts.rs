@@ -153,6 +153,8 @@ mod tests {
             "config.reload",
             "reload.mcp",
             "generation.rollback",
+            "revoke",
+            "revoke.lift",
             "key.create",
             "key.rotate",
             "key.revoke",

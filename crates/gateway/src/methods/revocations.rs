@@ -3,15 +3,16 @@
 use genlock_access::{Decision, Permission};
 use genlock_front::Front;
 use genlock_mcp::{RawObject, RpcError, error::code};
-use genlock_policy::{GenerationNumber, RevocationKind};
+use genlock_policy::{GenerationNumber, Revocation, RevocationKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Peer, denied, params::read, refusal};
 use crate::{
+    audit::{Act, told},
     keys::KeyStore,
     reload::Reloader,
-    revocations::{RevokeError, Wanted},
+    revocations::{Done, RevokeError, Wanted},
 };
 
 #[derive(Deserialize)]
@@ -41,12 +42,12 @@ pub(super) async fn answer(
     method: &str,
     params: &RawObject,
 ) -> Result<Value, RpcError> {
-    let done = match method {
+    let (action, done) = match method {
         "revoke" => {
             let RevokeParams { kind, name, reason } = read(params)?;
             check(peer, front, Some(kind))?;
             let wanted = Wanted { kind, name, reason };
-            reloader.revoke(wanted, keys, &peer.actor()).await
+            ("revoke", reloader.revoke(wanted, keys, &peer.actor()).await)
         }
         "revoke.lift" => {
             let LiftParams { number } = read(params)?;
@@ -55,7 +56,7 @@ pub(super) async fn answer(
             let head = reloader.head();
             let kind = head.overlay.of(number).map(|revocation| revocation.kind);
             check(peer, front, kind)?;
-            reloader.lift(number, &peer.actor()).await
+            ("revoke.lift", reloader.lift(number, &peer.actor()).await)
         }
         "revoke.list" => {
             let ListParams {} = read(params)?;
@@ -64,8 +65,29 @@ pub(super) async fn answer(
         }
         method => return Err(RpcError::method_not_found(method)),
     };
-    done.map(|done| done.shown())
-        .map_err(|error| refused(&error))
+    let done = done.map_err(|error| refused(&error))?;
+    let mut shown = done.shown();
+    // What was so already was nobody's act.
+    if done.changed {
+        let kept = reloader.audit().done(act(peer, action, &done)).await;
+        if let Some(word) = kept.word() {
+            shown["audit"] = json!(word);
+        }
+    }
+    Ok(shown)
+}
+
+fn act(peer: &Peer, action: &'static str, done: &Done) -> Act {
+    let Revocation {
+        kind,
+        name,
+        reason,
+        number,
+    } = &done.revocation;
+    Act::new(peer.who(), action)
+        .on(told(&format!("{} {name}", kind.as_str())))
+        .under(Some(done.generation))
+        .detail(told(&format!("revocation {number}: {reason}")))
 }
 
 fn check(peer: &Peer, front: &Front, kind: Option<RevocationKind>) -> Result<(), RpcError> {
