@@ -569,20 +569,29 @@ impl Actor {
 
     /// Takes back what an execution left, and goes on with the queue.
     async fn take_back(&mut self, ran: Ran) {
-        let turn = self.running.take().map(|running| running.turn);
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        match self.settle(&running.turn, ran).await {
+            true => self.claim().await,
+            false => self.claim_later(),
+        }
+    }
+
+    /// Takes over what an execution left: its runner, and how its turn ended. False where nobody can say that: the turn was not
+    /// reserved, and waits; or it ran, and is unknown.
+    async fn settle(&mut self, turn: &TurnId, ran: Ran) -> bool {
         self.keep_warm(ran.warm);
-        match (&ran.turn, turn) {
-            (Some(moved), _) => {
+        match &ran.turn {
+            Some(moved) => {
                 self.tell(moved);
-                self.claim().await;
+                true
             }
-            (None, Some(turn)) => {
-                // It was not reserved, and waits; or it ran and nobody can say how it ended.
-                let _ = self.step(&turn, TurnMove::Lose, "").await;
+            None => {
+                let _ = self.step(turn, TurnMove::Lose, "").await;
                 self.moves.tell();
-                self.claim_later();
+                false
             }
-            (None, None) => {}
         }
     }
 
@@ -663,17 +672,22 @@ impl Actor {
             running.interrupt.cancel();
             // Within what a runner takes to stop; one that does not is lost, which the store is told.
             let ran = running.ending.await.unwrap_or(Ran::NOTHING);
-            self.keep_warm(ran.warm);
-            if let Some(turn) = &ran.turn {
-                self.tell(turn);
-            }
+            self.settle(&running.turn, ran).await;
         }
         let (core, id) = (&self.core, &self.session.id);
         let closed = core
             .store
             .close_session(core.epoch, &core.profile, id, core.now_ms())
             .await;
-        let closed = closed.map_err(|error| Refusal::of_close(error, id))?;
+        let closed = match closed {
+            Ok(closed) => closed,
+            Err(error) => {
+                let refusal = Refusal::of_close(error, id);
+                // It is open still, and its queue goes on.
+                self.claim_later();
+                return Err(refusal);
+            }
+        };
         self.session = closed.clone();
         self.retire();
         self.tell_policy();

@@ -1,6 +1,10 @@
 //! The authority over a real store, with runners that a test moves by hand.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail as tests do"
+)]
 
 mod crashes;
 mod refused;

@@ -39,7 +39,7 @@ pub(crate) struct Run {
     pub(crate) policy_seq: u64,
     pub(crate) payload: String,
     pub(crate) interrupted: Arc<Notify>,
-    end: oneshot::Sender<RunEnd>,
+    end: oneshot::Sender<Option<RunEnd>>,
 }
 
 struct Hands {
@@ -68,7 +68,12 @@ impl Manual {
 
 impl Run {
     pub(crate) fn end(self, end: RunEnd) {
-        self.end.send(end).unwrap();
+        self.end.send(Some(end)).unwrap();
+    }
+
+    /// Ends in a defect of whoever runs it.
+    pub(crate) fn blow_up(self) {
+        self.end.send(None).unwrap();
     }
 
     pub(crate) fn complete(self) {
@@ -116,7 +121,11 @@ impl Runner for Hands {
         let _ = self.runs.try_send(run);
         Box::pin(async {
             let message = "the test let go of it".to_owned();
-            ended.await.unwrap_or(RunEnd::Lost { message })
+            match ended.await {
+                Ok(Some(end)) => end,
+                Ok(None) => panic!("as the test asked"),
+                Err(_) => RunEnd::Lost { message },
+            }
         })
     }
 

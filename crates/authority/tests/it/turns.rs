@@ -186,6 +186,32 @@ async fn closing_a_session_stops_what_runs_and_cancels_what_waits() {
 }
 
 #[tokio::test]
+async fn a_session_whose_turn_ended_in_a_defect_is_not_closed_before_that_is_resolved() {
+    let stage = Stage::new(&["old"]).await;
+    let a = stage.create("a", None).await;
+    let running = stage.submit(&a, "one").await;
+    let queued = stage.submit(&a, "two").await;
+    let run = stage.next_run().await;
+
+    let defect = async {
+        run.interrupted.notified().await;
+        run.blow_up();
+    };
+    let caller = caller();
+    let (refused, ()) = tokio::join!(stage.authority.close(&caller, &a), defect);
+
+    assert_eq!(refused.unwrap_err().code(), "session_busy");
+    assert_eq!(stage.status(&running.id).await, TurnStatus::Unknown);
+    let resolved = stage
+        .authority
+        .resolve_unknown(&caller, &running.id, TurnOutcome::Failed);
+    resolved.await.unwrap();
+    stage.next_run().await.complete();
+    assert_eq!(stage.settled(&queued.id).await, COMPLETED);
+    assert!(stage.authority.close(&caller, &a).await.is_ok());
+}
+
+#[tokio::test]
 async fn stopping_lets_what_runs_end_and_leaves_what_waits() {
     let stage = Stage::new(&["old"]).await;
     let a = stage.create("a", None).await;
