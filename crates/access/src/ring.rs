@@ -114,15 +114,21 @@ impl KeyRing {
         self.keys.store(Arc::new(keys.collect()));
     }
 
-    /// Takes one more key, or another state of one that is there.
+    /// Takes one more key. One that is there already is only ever narrowed: what was revoked stays so, and what ends earlier
+    /// ends then, whoever comes later with an older state of it.
     pub fn add(&self, key: &StoredKey) {
         self.keys.rcu(|keys| {
             let mut keys = HashMap::clone(keys);
-            let known = keys.get(&key.hash);
-            let held = Held {
+            let mut held = Held {
                 key: key.clone(),
-                used_ms: known.map_or_else(Arc::default, |known| Arc::clone(&known.used_ms)),
+                used_ms: Arc::default(),
             };
+            if let Some(known) = keys.get(&key.hash) {
+                held.used_ms = Arc::clone(&known.used_ms);
+                held.key.revoked |= known.key.revoked;
+                let ends = [held.key.expires_ms, known.key.expires_ms];
+                held.key.expires_ms = ends.into_iter().flatten().min();
+            }
             keys.insert(key.hash, held);
             keys
         });

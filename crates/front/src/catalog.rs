@@ -132,6 +132,17 @@ impl Catalog {
         Some((&self.sources.get(row.source)?.server, &row.tool))
     }
 
+    /// Returns the name that belongs to a tool of a server, listed or revoked.
+    pub(crate) fn name_of(&self, server: &str, tool: &str) -> Option<&str> {
+        let mut rows = self.table.rows.iter();
+        let is_it = |row: &Row| {
+            let source = self.sources.get(row.source);
+            source.is_some_and(|source| source.server.name() == server) && row.tool.name == tool
+        };
+        let (name, _) = rows.find(|(_, row)| is_it(row))?;
+        Some(name)
+    }
+
     /// Tells whether a name is that of a tool of the gateway itself, whether the surface lists it or not.
     pub(crate) fn is_own_tool(&self, name: &str) -> bool {
         self.table.metas.contains_key(name)

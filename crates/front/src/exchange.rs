@@ -150,7 +150,8 @@ impl Front {
                 receiver.tell_refused(Gate::Headers, "header_mismatch", target);
             })?;
         }
-        let _slot = match receiver.enter(&entry.server).await {
+        let deadline = Instant::now() + entry.server.definition().timeout;
+        let _slot = match receiver.enter(deadline).await {
             Ok(slot) => slot,
             Err(exceeded) => {
                 let (message, reason) = (exceeded.to_string(), exceeded.code());
@@ -165,12 +166,17 @@ impl Front {
         call.capabilities = caller.capabilities.as_ref().map(answerable);
         call.log_level = log_level;
         call.events = caller.events.clone();
-        match entry.server.call(call, None).await {
+        match entry.server.call(call, Some(deadline)).await {
             Ok(outcome) => {
                 let outcome = receiver.of_call(&entry.server, outcome);
                 Ok(bridged(outcome, caller.era))
             }
-            Err(error) => Ok(self.not_answered(&error, caller.era)),
+            Err(error) => {
+                if let ServerError::Revoked { .. } = &error {
+                    receiver.tell_refused(Gate::Revocation, error.code(), target);
+                }
+                Ok(self.not_answered(&error, caller.era))
+            }
         }
     }
 

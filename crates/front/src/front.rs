@@ -51,6 +51,8 @@ pub(crate) struct Inner {
     /// How much tenants may call; what they have used outlives the configuration as well.
     pub(crate) limits: Limits,
     pub(crate) entropy: Entropy,
+    /// The session whose view this is, where it is one.
+    pub(crate) pinned: Option<Arc<str>>,
     pub(crate) server_info: RawJson,
     /// Who is told what is refused, where anybody is.
     witness: Option<Arc<dyn Witness>>,
@@ -79,8 +81,9 @@ pub struct FrontParts {
     pub keys: Keys,
     /// Random bytes.
     pub entropy: Entropy,
-    /// Whether what is served is pinned, so that nobody who comes in here can move it.
-    pub pinned: bool,
+    /// The session whose view this is, where it is one: what is served is pinned then, so that nobody who comes in here can move
+    /// it, and nobody comes in once the session is revoked.
+    pub pinned: Option<Arc<str>>,
     /// Who is told what is refused; `None` where nobody keeps it.
     pub witness: Option<Arc<dyn Witness>>,
 }
@@ -103,7 +106,7 @@ impl Front {
             "name": "genlock", "title": "Genlock", "version": env!("CARGO_PKG_VERSION")
         });
         let watches = watch(servers.iter());
-        let own_tools = MetaTool::served(generation.is_some() && !pinned);
+        let own_tools = MetaTool::served(generation.is_some() && pinned.is_none());
         let limits = Limits::new(&config);
         // Begun before the first picture is made, so that it misses no revocation that the picture misses.
         let revoked = pool.watch_revoked();
@@ -123,6 +126,7 @@ impl Front {
                 links: Links::default(),
                 limits,
                 entropy,
+                pinned,
                 server_info: RawJson::encode(&server_info),
                 witness,
                 desk: Mutex::default(),

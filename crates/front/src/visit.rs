@@ -11,7 +11,7 @@ use std::{
 use axum::response::Response as HttpResponse;
 use genlock_access::{Attempts, Decision, KeyFault, KeyRing, Permission, Principal, Visitor};
 use genlock_config::Auth;
-use genlock_policy::{Gate, RevocationKind};
+use genlock_policy::{Gate, Revocation, RevocationKind};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use serde_json::json;
 
@@ -304,6 +304,16 @@ impl Front {
             (Visitor::Local, true) => let_in,
             (Visitor::Local | Visitor::Known(_), _) => self.check_door(asks)?,
         };
+        if let Some(session) = &self.inner.pinned
+            && let Some(revocation) = self.revoked().denies(RevocationKind::Session, session)
+        {
+            let refused = reply::failure(
+                StatusCode::FORBIDDEN,
+                Revocation::CODE,
+                &revocation.to_string(),
+            );
+            return Err(Box::new(refused));
+        }
         Ok((self.world_of(&visit.visitor), visit.visitor))
     }
 

@@ -143,7 +143,7 @@ mcp_servers:
             pool: Arc::new(PoolBuilder::new(|| SystemTime::UNIX_EPOCH, || 0.0).build()),
             keys: Keys::new(ring, Arc::new(|| SystemTime::UNIX_EPOCH)),
             entropy: Arc::new(|| [7; 16]),
-            pinned: false,
+            pinned: None,
             witness: Some(Arc::clone(&kept) as Arc<dyn Witness>),
         });
         Stage {

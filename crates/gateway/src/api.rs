@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 
 use crate::{
     audit::Act,
-    detached::to_its_end,
     methods::Peer,
     reload::{LIST, ReloadRequest, Reloader},
     report::{ReloadError, Report},
@@ -59,8 +58,9 @@ async fn reload(
 ) -> Response {
     match request(visitor, &headers, &body, Cause::Api) {
         Ok(request) => {
+            let audit = reloader.audit().clone();
             let reload = async move { reloader.reload(&request).await };
-            answer(to_its_end(reload).await)
+            answer(audit.to_its_end(reload).await)
         }
         Err(refused) => *refused,
     }
@@ -78,8 +78,9 @@ async fn roll_back(
         request(visitor, &headers, &body, Cause::Rollback),
     ) {
         (Some(number), Ok(request)) => {
+            let audit = reloader.audit().clone();
             let roll_back = async move { reloader.roll_back(number, &request).await };
-            answer(to_its_end(roll_back).await)
+            answer(audit.to_its_end(roll_back).await)
         }
         (None, Ok(_)) => no_such_generation(),
         (_, Err(refused)) => *refused,

@@ -275,7 +275,7 @@ impl Assembly<'_> {
             pool: Arc::clone(&pool),
             keys: Keys::new(ring, Arc::clone(&self.host.clock)),
             entropy: Arc::clone(&self.host.entropy),
-            pinned: false,
+            pinned: None,
             witness: self.witness,
         });
         Gateway {
@@ -749,7 +749,7 @@ impl Gateway {
             keys.note_uses().await;
         }
         if let Some(door) = &self.reloader {
-            door.reloader.audit().flush().await;
+            door.reloader.audit().finish().await;
             door.reloader.history().close().await;
         }
         if let Some(keys) = &self.keys {

@@ -173,16 +173,34 @@ impl History {
             reason: draft.reason,
             at_ms: draft.at_ms,
         };
-        let record = self
-            .store
-            .commit_generation(self.epoch, expected, new)
-            .await?;
+        let committed = self.store.commit_generation(self.epoch, expected, new);
+        let record = match committed.await {
+            Ok(record) => record,
+            Err(CommitError::InDoubt { source }) => self.after_doubt(expected, source).await?,
+            Err(error) => return Err(error),
+        };
         Ok(generation(
             &record,
             draft.snapshot,
             draft.overlay,
             draft.config,
         ))
+    }
+
+    /// Looks whether a commit in doubt was made: the head is the next one then, since nobody else commits under this epoch.
+    async fn after_doubt(
+        &self,
+        expected: Option<GenerationNumber>,
+        source: Fault,
+    ) -> Result<GenerationRecord, CommitError> {
+        let next = expected.map_or(GenerationNumber::FIRST, GenerationNumber::next);
+        match self.head().await {
+            Ok(Some(head)) if head.number == next => {
+                tracing::warn!(generation = %next, error = %source, "a commit in doubt was made");
+                Ok(head)
+            }
+            Ok(_) | Err(_) => Err(CommitError::InDoubt { source }),
+        }
     }
 
     /// Puts a stored generation together with private values: those of `found` whose fingerprints match. The others are

@@ -13,6 +13,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use genlock_access::{ApiKey, KeyHash, KeyRing, Principal, StoredKey};
 use genlock_config::{Auth, LoadError, ProfileId, StorageDriver};
 use genlock_mcp::{Outcome, RawJson, RawObject};
+use genlock_policy::{Overlay, StoredSnapshotError};
 use genlock_store::{
     Epoch, Fault, KeyRecord, Location, NewKey, OpenError, Options, Rotation, Store, WriteFault,
     open,
@@ -24,7 +25,7 @@ use crate::{
     audit::{Act, Audit, Kept, Who},
     control::{ControlError, outcome},
     gateway::Host,
-    history::{History, HistoryError},
+    history::{History, HistoryError, stored_overlay},
     methods,
     reload::{timestamp, unix_ms},
     source::ConfigSource,
@@ -69,6 +70,9 @@ pub enum KeysError {
     /// The store of keys cannot be read.
     #[error("read the keys")]
     Read(#[from] Fault),
+    /// What the head revokes cannot be read.
+    #[error("read what is revoked")]
+    Revoked(#[from] StoredSnapshotError),
 }
 
 /// A key to make.
@@ -94,6 +98,8 @@ pub(crate) enum Rotated {
 pub struct Offline {
     keys: KeyStore,
     history: History,
+    /// What the head revokes.
+    revoked: Overlay,
     // Held as long as the keys are worked on.
     _claimed: StateDir,
 }
@@ -108,6 +114,7 @@ impl KeysError {
             Self::History(error) => error.code(),
             Self::Open { source, .. } => source.code(),
             Self::Read(fault) => fault.code(),
+            Self::Revoked(error) => error.code(),
         }
     }
 }
@@ -401,25 +408,28 @@ impl Offline {
         let path = claimed.path().to_owned();
         let history = History::open(&path, config.profile.clone(), || host.random()).await?;
         let audit = Audit::new(&history, host.clock());
+        let mut revoked = Overlay::default();
         if let Some(head) = history.head().await? {
             audit.in_force(head.number);
+            revoked = stored_overlay(&head)?;
         }
         let keys = KeyStore::open(&history, &path, &config.auth, host, &audit).await?;
         Ok(Self {
             keys,
             history,
+            revoked,
             _claimed: claimed,
         })
     }
 
-    /// Answers `key.create`, `key.list`, `key.revoke` or `audit.list`, as a running gateway does.
+    /// Answers `key.create`, `key.list`, `key.rotate`, `key.revoke` or `audit.list`, as a running gateway does.
     ///
     /// # Errors
     /// Where it is refused.
     pub async fn call(&self, method: &str, params: &RawObject) -> Result<RawJson, ControlError> {
         let answered = match method {
             "audit.list" => methods::answer_audit(&self.keys.audit, params).await,
-            method => methods::answer_keys(&self.keys, method, params).await,
+            method => methods::answer_keys(&self.keys, &self.revoked, method, params).await,
         };
         answered
             .map(|value| RawJson::encode(&value))

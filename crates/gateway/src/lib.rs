@@ -24,7 +24,6 @@ mod boot;
 mod bridge;
 mod control;
 mod demo;
-mod detached;
 mod events;
 mod gateway;
 mod history;

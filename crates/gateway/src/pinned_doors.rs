@@ -177,15 +177,18 @@ impl PinnedDoors {
         let known = self.inner.doors.lock().get(session).cloned();
         let door = known.unwrap_or_else(|| self.open(session, policy, &now));
         self.catch_up(&door, &now);
+        self.sweep(session);
         Some((door.front, now))
     }
 
     /// Records that nobody was let in. Which session was asked for is kept where there is one, and no text of a stranger's.
-    async fn tell_refused(&self, session: &str, from: Option<RemoteAddress>, shut: &Shut) {
+    fn tell_refused(&self, session: &str, from: Option<RemoteAddress>, shut: &Shut) {
         let who = Who::address(from.map(|RemoteAddress(address)| address));
         let mut act = Act::new(who, "auth.refused");
-        if let Ok(policy) = self.inner.authority.policy(session).await {
-            let policy = Arc::clone(&policy.borrow());
+        // Where its view is open, so that whoever knocks makes nobody look anything up.
+        let known = self.inner.doors.lock().get(session).cloned();
+        if let Some(door) = known {
+            let policy = Arc::clone(&door.policy.borrow());
             act = act
                 .on(policy.session.id.as_str())
                 .under(Some(generation(&policy)));
@@ -239,7 +242,7 @@ impl PinnedDoors {
             pool: Arc::clone(&self.inner.pool),
             keys: Keys::new(ring, Arc::clone(&self.inner.clock)),
             entropy,
-            pinned: true,
+            pinned: Some(session.id.as_str().into()),
             witness: Some(audit.of_session(session.id.as_str(), &session.owner)),
         })
     }
@@ -367,7 +370,7 @@ async fn serve(
         Ok(front) => front,
         Err(shut) => {
             let from = request.extensions().get::<RemoteAddress>().copied();
-            doors.tell_refused(&session, from, &shut).await;
+            doors.tell_refused(&session, from, &shut);
             return refused(&shut);
         }
     };

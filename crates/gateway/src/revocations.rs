@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use genlock_access::Permission;
 use genlock_frames::SessionId;
 use genlock_policy::{
     Actor, Cause, Generation, GenerationNumber, Overlay, Revocation, RevocationKind,
@@ -43,6 +44,12 @@ pub(crate) enum RevokeError {
         "`reason` must be 1 to {LONGEST} bytes without control characters: whoever is refused is told it"
     )]
     Reason,
+    /// The name cannot be one.
+    #[error("`name` has at most {LONGEST} bytes and no control characters")]
+    Name,
+    /// Who asks may not lift that.
+    #[error("this needs the permission `{}`", Permission::Keys)]
+    NotAllowed,
     /// There is nothing of this name.
     #[error("{}", nothing(*.kind, .name))]
     NotFound {
@@ -83,7 +90,8 @@ impl RevokeError {
     /// Returns the stable code of the error.
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Self::Reason => "invalid_params",
+            Self::Reason | Self::Name => "invalid_params",
+            Self::NotAllowed => "permission_denied",
             Self::NotFound { .. } | Self::NotRevoked(_) => "not_found",
             Self::Commit(error) => error.code(),
             Self::Store(_) => "storage_unavailable",
@@ -102,8 +110,8 @@ impl Done {
 }
 
 impl Reloader {
-    /// Revokes something for everybody. When this returns it is refused, whatever a session pins. What is revoked already stays
-    /// so, under the number that it has.
+    /// Revokes something for everybody. When this returns this process refuses it, whatever a session pins; workers follow within
+    /// moments. What is revoked already stays so, under the number that it has.
     ///
     /// # Errors
     /// Where there is no such thing, or the generation is not committed; nothing is revoked then.
@@ -120,6 +128,9 @@ impl Reloader {
         let reason = reason.trim().to_owned();
         if reason.is_empty() || reason.len() > LONGEST || reason.chars().any(char::is_control) {
             return Err(RevokeError::Reason);
+        }
+        if name.len() > LONGEST || name.chars().any(char::is_control) {
+            return Err(RevokeError::Name);
         }
         if !self.is_known(kind, &name, keys).await? {
             return Err(RevokeError::NotFound { kind, name });
@@ -149,7 +160,7 @@ impl Reloader {
         Ok(self.tell_done("revoked", revocation, &head))
     }
 
-    /// Lifts what a generation revoked.
+    /// Lifts what a generation revoked, where `may` allows that for its kind: asked under the lock, of what is lifted.
     ///
     /// # Errors
     /// Where that revokes nothing now, or the generation is not committed; nothing is lifted then.
@@ -160,10 +171,14 @@ impl Reloader {
         &self,
         number: GenerationNumber,
         actor: &Actor,
+        may: impl FnOnce(RevocationKind) -> bool,
     ) -> Result<Done, RevokeError> {
         let mut head = self.head.lock().await;
         let missing = || RevokeError::NotRevoked(number);
         let lifted = head.overlay.of(number).cloned().ok_or_else(missing)?;
+        if !may(lifted.kind) {
+            return Err(RevokeError::NotAllowed);
+        }
         let overlay = head.overlay.without(number).ok_or_else(missing)?;
         let kind = lifted.kind.as_str();
         let why = format!("lift of revocation {number}: {kind} `{}`", lifted.name);

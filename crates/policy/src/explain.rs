@@ -28,8 +28,6 @@ pub enum Gate {
     Selection,
     /// The private values of the server that the session pins are there.
     PrivateValues,
-    /// Neither the server nor the tool is revoked.
-    Revocation,
     /// The server's own rules let the tool through.
     Rules,
     /// The rules for the tenant let it through.
@@ -42,6 +40,8 @@ pub enum Gate {
     Surface,
     /// The caller is shown the tool: all gates from the server to the surface as one, where it is not asked which.
     Tool,
+    /// Neither the server nor the tool is revoked. What is revoked is not listed and keeps its name, so that a call says so.
+    Revocation,
     /// The arguments pass the validators.
     Arguments,
     /// The headers agree with the arguments.

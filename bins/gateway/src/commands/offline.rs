@@ -69,9 +69,10 @@ async fn offline(
                 let file = source.file.unwrap_or_default();
                 place.failed(&file, error)
             }
-            KeysError::History(_) | KeysError::Open { .. } | KeysError::Read(_) => {
-                Failure::new(Exit::Unavailable, code, error)
-            }
+            KeysError::History(_)
+            | KeysError::Open { .. }
+            | KeysError::Read(_)
+            | KeysError::Revoked(_) => Failure::new(Exit::Unavailable, code, error),
         }
     })?;
     let answered = opened.call(method, params).await;

@@ -70,6 +70,20 @@ fn the_last_use_of_a_key_is_known_and_outlives_another_state_of_it() {
 }
 
 #[test]
+fn an_older_state_of_a_key_widens_nothing() {
+    let (ring, key) = (ring(), ApiKey::new(&[7; 32]));
+    ring.replace([stored(&ring, &key, Some(100), false)]);
+    let taken_at = |at_ms| ring.verify(key.expose(), at_ms).is_ok();
+
+    ring.add(&stored(&ring, &key, Some(50), false));
+    ring.add(&stored(&ring, &key, None, false));
+    assert_eq!((taken_at(49), taken_at(50)), (true, false));
+    ring.revoke("k1");
+    ring.add(&stored(&ring, &key, Some(90), false));
+    assert!(!taken_at(49));
+}
+
+#[test]
 fn a_hash_is_of_no_use_under_another_host_key() {
     let (ours, key) = (ring(), ApiKey::new(&[7; 32]));
     let theirs = KeyRing::new(KeyHasher::new(&[2; 32]));

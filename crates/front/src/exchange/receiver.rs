@@ -30,14 +30,12 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Waits until the tenant may make a call of a server; what is returned is held while it runs. A turn is waited for as long
-    /// as the call itself may take.
+    /// Waits until the tenant may make a call; what is returned is held while it runs.
     ///
     /// # Errors
-    /// Where the tenant makes too many; the call did not run.
-    pub(crate) async fn enter(&self, server: &Server) -> Result<Option<Slot>, Exceeded> {
+    /// Where the tenant makes too many until the deadline of the call; it did not run.
+    pub(crate) async fn enter(&self, deadline: Instant) -> Result<Option<Slot>, Exceeded> {
         let tenant = self.tenant.as_ref().map(Tenant::as_str);
-        let deadline = Instant::now() + server.definition().timeout;
         self.front.inner.limits.enter(tenant, deadline).await
     }
 

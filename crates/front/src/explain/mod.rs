@@ -27,12 +27,12 @@ const GATES: [Gate; 14] = [
     Gate::Role,
     Gate::Tenant,
     Gate::Server,
-    Gate::Revocation,
     Gate::Rules,
     Gate::TenantRules,
     Gate::Listing,
     Gate::Name,
     Gate::Surface,
+    Gate::Revocation,
     Gate::Arguments,
     Gate::Headers,
     Gate::Limits,
@@ -155,7 +155,6 @@ impl Front {
         world: &World,
         place: &ToolPlace,
     ) -> Result<Server, Stopped> {
-        self.walk_revocation(walk, place)?;
         world.walk_rules(walk, place)?;
         // A tenant reaches no server of which it may see no tool, so that only here there is one.
         let everyone = self.world();
@@ -167,6 +166,11 @@ impl Front {
                 "ask again: a reload is under way",
             ));
         };
+        // Of a server that was never listed a call asks this first: what is revoked is not listed either.
+        let ToolPlace { server: name, tool } = place;
+        if server.tools().is_none() && self.revoked().refuses(name, Some(tool)).is_some() {
+            self.walk_revocation(walk, place)?;
+        }
         let tool = listing(walk, server, &place.tool)?;
         match &tool {
             Some(_) => world.walk_name(walk, place)?,
@@ -178,6 +182,7 @@ impl Front {
                 );
             }
         }
+        self.walk_revocation(walk, place)?;
         world.walk_call(walk, server, tool.as_deref())?;
         self.walk_limits(walk, world.audience.tenant());
         Ok(server.clone())

@@ -134,14 +134,7 @@ impl World {
     }
 
     pub(super) fn walk_name(&self, walk: &mut Walk, place: &ToolPlace) -> Result<(), Stopped> {
-        let is_it = |(_, server, tool): &(&str, &Server, &Tool)| {
-            server.name() == place.server && tool.name == place.tool
-        };
-        let shown = self
-            .catalog
-            .entries()
-            .find(is_it)
-            .map(|(shown, ..)| shown.to_owned());
+        let shown = self.catalog.name_of(&place.server, &place.tool);
         let surface = self.catalog.surface(None);
         let Some(shown) = shown else {
             let about = format!("`{}`", place.tool);

@@ -232,7 +232,7 @@ impl Planned {
             receiver.tell_refused(Gate::Tool, "unknown_tool", target);
             return Err(Failure::unknown_tool(&self.tool, self.server.name()));
         }
-        let _slot = receiver.enter(&self.server).await.map_err(|exceeded| {
+        let _slot = receiver.enter(deadline).await.map_err(|exceeded| {
             receiver.tell_refused(Gate::Limits, exceeded.code(), target);
             Failure::exceeded(exceeded)
         })?;
@@ -248,7 +248,12 @@ impl Planned {
             Ok(Outcome::Error(error)) => Err(Failure::of_server(&error)),
             Ok(Outcome::Result(result)) => judged(result),
             Ok(Outcome::Object(result)) => judged(result.to_raw()),
-            Err(error) => Err(Failure::of_call(&error)),
+            Err(error) => {
+                if let ServerError::Revoked { .. } = &error {
+                    receiver.tell_refused(Gate::Revocation, error.code(), target);
+                }
+                Err(Failure::of_call(&error))
+            }
         }
     }
 

@@ -135,7 +135,7 @@ impl Stage {
             pool: Arc::clone(&pool),
             keys: Keys::new(ring, Arc::new(|| SystemTime::UNIX_EPOCH)),
             entropy: Arc::new(|| [7; 16]),
-            pinned: false,
+            pinned: None,
             witness: None,
         });
         let stage = Self {

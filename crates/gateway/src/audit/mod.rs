@@ -29,9 +29,9 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::who::Who;
 use self::{
@@ -44,6 +44,8 @@ use crate::{history::History, reload::unix_ms};
 const LONGEST: usize = 128;
 /// How long the writer waits after the store did not take a batch.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long acts may go on once the gateway stops.
+const ACTS_END: Duration = Duration::from_secs(2);
 /// How often what is too old is deleted.
 const TIDY: Duration = Duration::from_secs(86_400);
 const DAY_MS: i64 = 86_400_000;
@@ -62,6 +64,8 @@ struct Inner {
     notes: Mutex<Notes>,
     /// Something waits that did not before.
     woken: Notify,
+    /// Acts that go on, whoever waits for them.
+    acts: TaskTracker,
     /// The number of the generation in force; 0 where there is none yet.
     generation: AtomicU64,
     written: AtomicU64,
@@ -155,6 +159,7 @@ impl Audit {
             clock,
             notes: Mutex::default(),
             woken: Notify::new(),
+            acts: TaskTracker::new(),
             generation: AtomicU64::new(0),
             written: AtomicU64::new(0),
             lost: AtomicU64::new(0),
@@ -270,6 +275,34 @@ impl Audit {
                 }
             }
         }
+    }
+
+    /// Runs an act to its end, whatever becomes of the client that asked for it: one that is dropped with its connection would be
+    /// half done, or done without a record.
+    ///
+    /// # Cancel safety
+    /// A dropped call lets the act go on.
+    pub(crate) async fn to_its_end<T: Send + 'static>(
+        &self,
+        act: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        match self.inner.acts.spawn(act).await {
+            Ok(done) => done,
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime ends, and whoever waits here with it.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+
+    /// Waits for the acts that go on, for a moment, and writes everything that waits: the last thing before the store is closed.
+    pub(crate) async fn finish(&self) {
+        self.inner.acts.close();
+        if timeout(ACTS_END, self.inner.acts.wait()).await.is_err() {
+            tracing::warn!("acts were still going on at the end");
+        }
+        self.flush().await;
     }
 
     /// Writes everything that waits.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use genlock_mcp::{RawObject, RpcError, error::code};
+use genlock_policy::{Overlay, RevocationKind};
 use genlock_store::{Fault, WriteFault};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -45,15 +46,17 @@ struct RotateParams {
 /// Answers a method of keys for the owner of the state directory.
 pub(crate) async fn answer_keys(
     keys: &KeyStore,
+    revoked: &Overlay,
     method: &str,
     params: &RawObject,
 ) -> Result<Value, RpcError> {
-    answer(keys, &Peer::Owner, method, params).await
+    answer(keys, revoked, &Peer::Owner, method, params).await
 }
 
-/// Answers a method of keys.
+/// Answers a method of keys. `revoked` is what the generation in force revokes.
 pub(super) async fn answer(
     keys: &KeyStore,
+    revoked: &Overlay,
     peer: &Peer,
     method: &str,
     params: &RawObject,
@@ -70,6 +73,9 @@ pub(super) async fn answer(
         }
         "key.rotate" => {
             let RotateParams { id, grace_s } = read(params)?;
+            if revoked.denies(RevocationKind::Key, &id).is_some() {
+                return Err(refusal("conflict", "it is revoked"));
+            }
             let grace = Duration::from_secs(grace_s.unwrap_or(GRACE_S));
             let rotated = keys.rotate(&id, grace, peer.who()).await;
             match rotated.map_err(|error| not_written(&error))? {

@@ -26,7 +26,6 @@ use serde_json::{Value, json};
 use self::sessions::Access;
 use crate::{
     audit::{Audit, Who},
-    detached::to_its_end,
     keys::KeyStore,
     pinned_doors::PinnedDoors,
     reload::Reloader,
@@ -170,8 +169,12 @@ impl Methods {
                 self.run_and_record(peer, request).await
             }
             Some(_) => {
+                let Ok(audit) = self.audit() else {
+                    return self.run(peer, request).await;
+                };
                 let (methods, peer, request) = (self.clone(), peer.clone(), request.clone());
-                to_its_end(async move { methods.run_and_record(&peer, &request).await }).await
+                let act = async move { methods.run_and_record(&peer, &request).await };
+                audit.to_its_end(act).await
             }
         }
     }
@@ -203,9 +206,10 @@ impl Methods {
             return encoded(servers::answer(&self.status, method, params).await);
         }
         if method.starts_with("key.") {
-            let answered = keys::answer(self.keys()?, peer, method, params).await;
-            if matches!(method, "key.revoke" | "key.rotate") && answered.is_ok() {
-                // As where a generation revokes it.
+            let revoked = self.status.pool.revoked();
+            let answered = keys::answer(self.keys()?, &revoked, peer, method, params).await;
+            if matches!(method, "key.revoke" | "key.rotate") {
+                // As where a generation revokes it; a key is not taken any more also where the disk failed.
                 self.status.front.see_out();
             }
             return encoded(answered);

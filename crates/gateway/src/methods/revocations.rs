@@ -45,7 +45,7 @@ pub(super) async fn answer(
     let (action, done) = match method {
         "revoke" => {
             let RevokeParams { kind, name, reason } = read(params)?;
-            check(peer, front, Some(kind))?;
+            check(peer, front, kind)?;
             let wanted = Wanted { kind, name, reason };
             ("revoke", reloader.revoke(wanted, keys, &peer.actor()).await)
         }
@@ -53,10 +53,9 @@ pub(super) async fn answer(
             let LiftParams { number } = read(params)?;
             let invalid = || refusal("invalid_params", "the number of a revocation is 1 or more");
             let number = GenerationNumber::new(number).ok_or_else(invalid)?;
-            let head = reloader.head();
-            let kind = head.overlay.of(number).map(|revocation| revocation.kind);
-            check(peer, front, kind)?;
-            ("revoke.lift", reloader.lift(number, &peer.actor()).await)
+            let may = |kind| check(peer, front, kind).is_ok();
+            let lifted = reloader.lift(number, &peer.actor(), may).await;
+            ("revoke.lift", lifted)
         }
         "revoke.list" => {
             let ListParams {} = read(params)?;
@@ -90,10 +89,10 @@ fn act(peer: &Peer, action: &'static str, done: &Done) -> Act {
         .detail(told(&format!("revocation {number}: {reason}")))
 }
 
-fn check(peer: &Peer, front: &Front, kind: Option<RevocationKind>) -> Result<(), RpcError> {
+fn check(peer: &Peer, front: &Front, kind: RevocationKind) -> Result<(), RpcError> {
     let decision = match kind {
-        Some(RevocationKind::Key) => peer.may(front, Permission::Keys),
-        Some(RevocationKind::Server | RevocationKind::Tool | RevocationKind::Session) | None => {
+        RevocationKind::Key => peer.may(front, Permission::Keys),
+        RevocationKind::Server | RevocationKind::Tool | RevocationKind::Session => {
             Decision::Allowed
         }
     };

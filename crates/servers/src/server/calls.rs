@@ -33,9 +33,12 @@ impl Server {
         deadline: Option<Instant>,
     ) -> Result<Outcome, ServerError> {
         self.admit(tool_of(&call).as_deref())?;
-        let own = Instant::now() + self.lease.shared.definition.timeout;
+        let (now, timeout) = (Instant::now(), self.lease.shared.definition.timeout);
+        let own = now + timeout;
         let deadline = deadline.map_or(own, |deadline| deadline.min(own));
-        let answer = self.call_within(call, deadline, own).await;
+        // Most of its time is as good as all of it: the rest went by while it waited for its turn.
+        let patient = deadline.saturating_duration_since(now) >= timeout.mul_f64(0.9);
+        let answer = self.call_within(call, deadline, patient).await;
         answer.map_err(|error| self.because_revoked(error))
     }
 
@@ -43,7 +46,7 @@ impl Server {
         &self,
         call: Call,
         deadline: Instant,
-        own: Instant,
+        patient: bool,
     ) -> Result<Outcome, ServerError> {
         let shared = &self.lease.shared;
         let _in_use = shared.usage.begin();
@@ -55,9 +58,9 @@ impl Server {
             ready = self.turn(deadline) => ready?,
             refused = self.refused(tool) => return Err(refused),
         };
-        // Nothing is waited for between here and the wire.
+        // From here on only the transport is waited for: a full pipe, or a connection over HTTP.
         self.admit(tool)?;
-        let error = match self.call_on(&connection, call, deadline, own).await {
+        let error = match self.call_on(&connection, call, deadline, patient).await {
             Err(ServerError::Call {
                 source: source @ (CallError::SessionExpired | CallError::Closed { sent: false }),
                 ..
@@ -78,7 +81,8 @@ impl Server {
             refused = self.refused(tool) => return Err(refused),
         };
         self.admit(tool)?;
-        self.call_on(&renewed, again.clone(), deadline, own).await
+        self.call_on(&renewed, again.clone(), deadline, patient)
+            .await
     }
 
     /// Waits until the call may begin: for its slots, and for a connection.
@@ -96,7 +100,7 @@ impl Server {
         connection: &Connection,
         call: Call,
         deadline: Instant,
-        own: Instant,
+        patient: bool,
     ) -> Result<Outcome, ServerError> {
         let pass =
             connection
@@ -106,7 +110,7 @@ impl Server {
                     server: self.name().to_owned(),
                 })?;
         let ended = connection.client.call(call, deadline).await;
-        pass.ended(connection.verdict(&ended, deadline == own));
+        pass.ended(connection.verdict(&ended, patient));
         ended.map_err(|error| self.failed(error))
     }
 
@@ -212,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// Says what the end of a call tells of the transport. `patient` is whether the call had all the time that its server's
+    /// Says what the end of a call tells of the transport. `patient` is whether the call had the time that its server's
     /// definition gives it.
     fn verdict(&self, ended: &Result<Outcome, CallError>, patient: bool) -> Verdict {
         let Err(error) = ended else {
