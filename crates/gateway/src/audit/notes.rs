@@ -14,6 +14,8 @@ use tokio::time::Instant;
 
 /// How many different refusals are counted at once; more are lost, and counted as such.
 pub(super) const MOST: usize = 1024;
+/// How many of them are of one actor; what that one is refused beyond it is counted as one, whatever it was.
+pub(super) const MOST_EACH: usize = 64;
 /// How long the first window is.
 const FIRST: Duration = Duration::from_secs(1);
 /// How long a window is at most.
@@ -67,6 +69,17 @@ impl Notes {
             window.count += count;
             return Noted::Counted;
         }
+        if key.target.is_some() && self.targets_of(&key.actor) >= MOST_EACH {
+            // Whoever asks for ever new names fills neither the table nor the disk.
+            let folded = NewAudit {
+                at_ms: first_ms,
+                count,
+                target: None,
+                detail: "many different ones".to_owned(),
+                ..key
+            };
+            return self.note(folded, now);
+        }
         if self.windows.len() >= MOST {
             // Those that only remember how long they were go first.
             self.windows.retain(|_, window| window.count > 0);
@@ -85,13 +98,29 @@ impl Notes {
         Noted::Opened
     }
 
-    /// Takes back what the store did not take; returns how many are lost, for want of room.
+    fn targets_of(&self, actor: &Actor) -> usize {
+        let keys = self.windows.keys();
+        keys.filter(|key| key.target.is_some() && key.actor == *actor)
+            .count()
+    }
+
+    /// Takes back what the store did not take; returns how many are lost, for want of room. What was done takes the place of what
+    /// was refused.
     pub(super) fn take_back(&mut self, entries: impl IntoIterator<Item = NewAudit>) -> u64 {
         let mut lost = 0;
         for entry in entries {
-            match self.unwritten.len() < MOST {
-                true => self.unwritten.push_back(entry),
-                false => lost += entry.count,
+            let is_full = self.unwritten.len() >= MOST;
+            let mut others = self.unwritten.iter();
+            let lesser = others.position(|other| other.outcome == AuditOutcome::Refused);
+            match (is_full, entry.outcome, lesser) {
+                (false, ..) => self.unwritten.push_back(entry),
+                (true, AuditOutcome::Done, Some(lesser)) => {
+                    lost += self.unwritten.remove(lesser).map_or(0, |other| other.count);
+                    self.unwritten.push_back(entry);
+                }
+                (true, AuditOutcome::Done, None) | (true, AuditOutcome::Refused, _) => {
+                    lost += entry.count;
+                }
             }
         }
         self.lost += lost;
@@ -204,6 +233,51 @@ mod tests {
         }
     }
 
+    /// What somebody else was refused.
+    fn of_another(number: usize) -> NewAudit {
+        NewAudit {
+            actor: Actor::new(format!("key:svc:{number}")),
+            ..entry("a", 0)
+        }
+    }
+
+    #[test]
+    fn whoever_asks_for_ever_new_names_fills_nothing() {
+        let (mut notes, began) = (Notes::default(), Instant::now());
+        for at in 0..5_000_usize {
+            notes.note(entry(&at.to_string(), 0), began);
+        }
+        notes.note(of_another(1), began);
+
+        let due = notes.due(began + FIRST, 0);
+
+        let total: u64 = due.iter().map(|entry| entry.count).sum();
+        assert_eq!((due.len(), total), (MOST_EACH + 2, 5_001));
+        let folded = due.iter().find(|entry| entry.target.is_none()).unwrap();
+        let rest = 5_000 - MOST_EACH as u64;
+        assert_eq!(
+            (folded.count, folded.detail.as_str()),
+            (rest, "many different ones")
+        );
+    }
+
+    #[test]
+    fn what_was_done_takes_the_place_of_what_was_refused() {
+        let mut notes = Notes::default();
+        let done = |at| NewAudit {
+            outcome: AuditOutcome::Done,
+            ..entry("a", at)
+        };
+        assert_eq!(notes.take_back((0..MOST).map(of_another)), 0);
+
+        assert_eq!(notes.take_back([done(1), done(2), entry("late", 3)]), 3);
+
+        let all = notes.all(0);
+        assert_eq!(all.len(), MOST + 1);
+        assert_eq!(all[MOST - 2..MOST], [done(1), done(2)]);
+        assert_eq!(all[MOST], super::lost(3, 0));
+    }
+
     fn seconds(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
     }
@@ -259,10 +333,10 @@ mod tests {
     fn what_finds_no_room_is_counted_and_said() {
         let (mut notes, began) = (Notes::default(), Instant::now());
         let lost = (0..MOST + 7)
-            .filter(|at| notes.note(entry(&at.to_string(), 0), began) == Noted::Lost)
+            .filter(|at| notes.note(of_another(*at), began) == Noted::Lost)
             .count();
         // An equal one needs no room.
-        assert_eq!(notes.note(entry("0", 0), began), Noted::Counted);
+        assert_eq!(notes.note(of_another(0), began), Noted::Counted);
 
         let due = notes.due(began + FIRST, 99);
 

@@ -143,7 +143,10 @@ async fn what_was_done_is_on_the_disk_at_once_and_what_was_refused_soon() {
 async fn records_that_find_no_room_are_counted_and_a_record_says_so() {
     let stage = Stage::new().await;
     for at in 0..notes::MOST + 23 {
-        stage.refuse(&at.to_string());
+        // Each of another one: what one alone is refused is folded before there is no room.
+        let who = Who::new(Actor::new(format!("key:{at}")));
+        let act = Act::new(who, "call.refused").on("a");
+        stage.audit.refused(act, Some(Gate::Tool), "unknown_tool");
     }
 
     stage.audit.flush().await;
