@@ -1,11 +1,13 @@
 //! The actor of one session: the one place where its policy is committed, published and claimed under.
 
+mod revocations;
+
 use std::{sync::Arc, time::Duration};
 
 use genlock_frames::{PolicySeq, ServerView};
 use genlock_policy::{
-    Actor as Asker, Generation, GenerationNumber, Overlay, Revocation, RevocationKind,
-    TransitionCause, needs_transition, resolve,
+    Actor as Asker, Generation, GenerationNumber, Overlay, Revocation, TransitionCause,
+    needs_transition, resolve,
 };
 use genlock_store::{
     Fault, NewTransition, NewTurn, OpenTurn, SessionRecord, TransitionError, TurnError, TurnId,
@@ -395,57 +397,6 @@ impl Actor {
             true => Ok(pinned),
             false => Err(Refusal::PrivateValuesUnavailable { pointers }),
         }
-    }
-
-    // === revocations ===
-
-    /// Returns the revocation that the session is under, where it is.
-    fn revocation(&self) -> Option<Revocation> {
-        let revoked = self.core.revoked.borrow();
-        let id = self.session.id.as_str();
-        revoked.denies(RevocationKind::Session, id).cloned()
-    }
-
-    fn check_revoked(&self) -> Result<(), Refusal> {
-        match self.revocation() {
-            None => Ok(()),
-            Some(revocation) => Err(Refusal::Revoked(revocation)),
-        }
-    }
-
-    /// Rejects all that is queued where the session is revoked, and lets an idle runner go. What runs is refused its next call by
-    /// the runner itself.
-    async fn follow_revocations(&mut self) {
-        let Err(refusal) = self.check_revoked() else {
-            return;
-        };
-        match self.queued().await {
-            Ok(queued) => {
-                for turn in queued {
-                    // One that is not taken here is rejected when it is claimed.
-                    self.reject(&turn, &refusal).await;
-                }
-            }
-            Err(error) => {
-                tracing::error!(session = %self.session.id, %error, "the queue was not read");
-            }
-        }
-        if self.running.is_none() {
-            self.claim().await;
-        }
-    }
-
-    /// Returns the turns that wait, in their order; one that was claimed waits no more.
-    async fn queued(&self) -> Result<Vec<TurnRecord>, Fault> {
-        let (store, profile) = (&self.core.store, &self.core.profile);
-        let open = store.open_turns(profile, &self.session.id).await?;
-        let mut queued = Vec::new();
-        for turn in open {
-            if turn.status == TurnStatus::Queued && !self.is_running(&turn.id) {
-                queued.extend(store.turn(profile, &turn.id).await?);
-            }
-        }
-        Ok(queued)
     }
 
     // === turns ===
