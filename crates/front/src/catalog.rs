@@ -143,9 +143,9 @@ impl Catalog {
         Some(name)
     }
 
-    /// Tells whether a name is that of a tool of the gateway itself, whether the surface lists it or not.
-    pub(crate) fn is_own_tool(&self, name: &str) -> bool {
-        self.table.metas.contains_key(name)
+    /// Returns the tool of the gateway itself that has a name, whether the surface lists it or not.
+    pub(crate) fn own_tool(&self, name: &str) -> Option<MetaTool> {
+        self.table.metas.get(name).copied()
     }
 
     /// Returns what is not shown under its own name, and why; for people.

@@ -414,6 +414,14 @@ impl Front {
         self.inner.stopped.cancel();
     }
 
+    /// Completes once [`Front::end_streams`] was called.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn streams_ended(&self) {
+        self.inner.stopped.cancelled().await;
+    }
+
     /// Waits until the clients on pipes have their answers, after [`Front::end_streams`].
     ///
     /// # Cancel safety

@@ -318,7 +318,7 @@ impl Front {
     }
 
     /// Tells whether a visitor who was let in would be let in again, for streams that stay open.
-    pub(crate) fn would_let_in(&self, visitor: &Visitor) -> bool {
+    pub fn would_let_in(&self, visitor: &Visitor) -> bool {
         let auth = &self.world().config.auth;
         match visitor {
             _ if !auth.enabled => true,

@@ -3,12 +3,14 @@
 use std::{convert::Infallible, sync::Arc};
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::State,
     response::sse::{self, KeepAlive, Sse},
     routing::get,
 };
 use futures_util::stream::{self, Stream};
+use genlock_access::{Permission, Visitor};
+use genlock_front::Front;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::broadcast;
@@ -52,19 +54,49 @@ impl Events {
         self.sender.subscribe()
     }
 
-    /// The route of the event stream.
-    pub(crate) fn routes(self) -> Router {
+    /// The route of the event stream; `front` says who may hear on.
+    pub(crate) fn routes(self, front: Front) -> Router {
         Router::new()
             .route("/api/events", get(stream_events))
-            .with_state(self)
+            .with_state((self, front))
+    }
+}
+
+/// A listener, and what it is let in by.
+struct Listener {
+    listening: Listening,
+    front: Front,
+    visitor: Visitor,
+}
+
+impl Listener {
+    /// Tells whether it would be let in again, and may still read.
+    fn may_hear(&self) -> bool {
+        let may = self.front.may(&self.visitor, Permission::Read);
+        may.is_allowed() && self.front.would_let_in(&self.visitor)
     }
 }
 
 async fn stream_events(
-    State(events): State<Events>,
+    State((events, front)): State<(Events, Front)>,
+    Extension(visitor): Extension<Visitor>,
 ) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
-    let stream = stream::unfold(events.listen(), |mut listening| async move {
-        let event = match listening.recv().await {
+    let listener = Listener {
+        listening: events.listen(),
+        front,
+        visitor,
+    };
+    let stream = stream::unfold(listener, |mut listener| async move {
+        let heard = tokio::select! {
+            biased;
+            () = listener.front.streams_ended() => return None,
+            heard = listener.listening.recv() => heard,
+        };
+        // Asked with each event: a credential or a permission may have ended since the last one.
+        if !listener.may_hear() {
+            return None;
+        }
+        let event = match heard {
             Ok(event) => sse::Event::default()
                 .event(event.kind)
                 .data(event.data.to_string()),
@@ -74,7 +106,7 @@ async fn stream_events(
                 .data(missed.to_string()),
             Err(broadcast::error::RecvError::Closed) => return None,
         };
-        Some((Ok(event), listening))
+        Some((Ok(event), listener))
     });
     Sse::new(stream).keep_alive(KeepAlive::default())
 }

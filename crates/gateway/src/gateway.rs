@@ -555,7 +555,7 @@ impl Gateway {
             own = own
                 .merge(api::routes(Arc::clone(reloader)))
                 .merge(self.methods().routes())
-                .merge(reloader.events().clone().routes());
+                .merge(reloader.events().clone().routes(self.front.clone()));
         }
         let guarded = self.front.guarded(own, routes::needs);
         let router = self.front.router().merge(guarded);

@@ -662,7 +662,8 @@ async fn first_outcome(server: &Server) {
     // The sender lives as long as the server.
     let _ = watched
         .wait_for(|snapshot| {
-            snapshot.ready || snapshot.last_error.is_some() || snapshot.state == "disabled"
+            let rests = ["disabled", "parked"].contains(&snapshot.state);
+            snapshot.ready || snapshot.last_error.is_some() || rests
         })
         .await;
 }

@@ -14,12 +14,12 @@ pub enum Gate {
     Local,
     /// It is known who asks: the key is taken.
     Credential,
-    /// A role lets the caller do what is asked for, where that is not to use tools.
-    Permission,
     /// A role lets the caller use tools.
     Role,
     /// The caller belongs to a tenant, where that is needed.
     Tenant,
+    /// A role lets the caller do what is asked for, where that is not to use tools of servers.
+    Permission,
     /// The session is open.
     Session,
     /// The generation has the server, and it is enabled.

@@ -146,6 +146,9 @@ async fn in_front_door_each_cause_is_named_and_is_what_the_caller_finds() {
         (&expired, "one__echo", Some("credential"), false, false),
         (&revoked, "one__echo", Some("credential"), false, false),
         (&a, "genlock_call", Some("surface"), false, false),
+        (&a, "genlock_reload", Some("permission"), false, false),
+        // What it has is shown by another name.
+        (&a, "echo", Some("name"), false, false),
     ];
     for (key, tool, decided, listed, callable) in table {
         let explained = explain(&gateway, ["--key", &key.id], tool);

@@ -33,6 +33,8 @@ struct Key {
     last_used_at: Option<String>,
     #[serde(default)]
     old_ends_at: Option<String>,
+    #[serde(default)]
+    revocation: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -123,7 +125,9 @@ fn listed(keys: &[Key]) -> String {
                 (None, Some(at)) => format!("until {at}"),
                 (None, None) => "good".to_owned(),
             };
-            if let (None, Some(by)) = (&key.revoked_at, &key.replaced_by) {
+            if let (None, Some(number)) = (&key.revoked_at, key.revocation) {
+                state = format!("revoked by revocation {number}");
+            } else if let (None, Some(by)) = (&key.revoked_at, &key.replaced_by) {
                 state = format!("{state}, replaced by {by}");
             }
             vec![

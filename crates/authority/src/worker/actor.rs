@@ -2,7 +2,9 @@
 
 use std::{collections::VecDeque, process::ExitStatus, sync::Arc, time::Duration};
 
-use genlock_frames::{EncodeError, ExecutionId, Heartbeat, ServerView, ToWorker, encode};
+use genlock_frames::{
+    EncodeError, ExecutionId, Heartbeat, ServerView, ToGateway, ToWorker, encode,
+};
 use genlock_policy::Overlay;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -23,7 +25,8 @@ use super::{
 const HEARD: usize = 64;
 /// How many lines wait to be written; a worker that lets more gather does not read.
 const LINES: usize = 512;
-/// How many frames a worker may send in a second, and from one heartbeat to the next where that is less.
+/// How many frames a worker may send in a second of its own accord, and from one heartbeat to the next where that is less.
+/// Those of a turn are not among them: a turn has a bound of its own, and one of many quick calls is as busy as it may be.
 const FLOOD: u32 = 4_000;
 const LEAST_FLOOD: f64 = 1_000.0;
 /// How long the pipe of a process that has ended is read: what it started may hold it open.
@@ -82,7 +85,7 @@ struct Watch {
     waiting: (Option<Wait>, Instant),
     heard_at: Instant,
     heard: u32,
-    /// How many frames may come from one heartbeat to the next.
+    /// How many frames may come from one heartbeat to the next that nobody asked for.
     flood: u32,
     /// When the pipe was closed.
     closed: Option<Instant>,
@@ -351,7 +354,11 @@ impl Watch {
 
     fn heard(&mut self, heard: Option<Heard>) -> Option<Input> {
         self.heard_at = Instant::now();
-        self.heard = self.heard.saturating_add(1);
+        if let Some(Heard::Frame(frame)) = &heard
+            && is_of_its_own_accord(frame)
+        {
+            self.heard = self.heard.saturating_add(1);
+        }
         match heard {
             Some(Heard::Frame(_)) if self.heard > self.flood => {
                 Some(Input::Gone(Loss::Lied("more than anybody can read")))
@@ -392,5 +399,20 @@ impl Watch {
     fn beat(&mut self, silence: Duration) -> Option<Input> {
         self.heard = 0;
         (self.heard_at.elapsed() > silence).then_some(Input::Gone(Loss::Silent))
+    }
+}
+
+/// Tells whether a worker sends a frame without a turn that it answers to.
+fn is_of_its_own_accord(frame: &ToGateway) -> bool {
+    match frame {
+        ToGateway::Hello(_)
+        | ToGateway::Ready(_)
+        | ToGateway::Servers(_)
+        | ToGateway::Heartbeat(_)
+        | ToGateway::Failure(_) => true,
+        ToGateway::Adopt(_)
+        | ToGateway::Event(_)
+        | ToGateway::Result(_)
+        | ToGateway::Finished(_) => false,
     }
 }

@@ -147,6 +147,19 @@ async fn a_result_that_came_counts_whatever_the_worker_does_then() {
 }
 
 #[tokio::test]
+async fn a_turn_of_many_quick_calls_says_as_much_as_it_has_to() {
+    // Each as often as a worker may write of its own accord, all at once.
+    let event = "say \"\\\"event\\\",\\\"execution_id\\\":\\\"$execution\\\",\\\"sequence\\\":$n,\\\"kind\\\":\\\"progress\\\",\\\"call\\\":0,\\\"data\\\":1\"";
+    let script = format!(
+        "adopt; n=0; while [ $n -lt 3000 ]; do n=$((n + 1)); {event}; done; result; exit 1"
+    );
+
+    let (_stage, end, _) = one(&script).await;
+
+    assert_eq!(end, "completed {\"n\":1.0}");
+}
+
+#[tokio::test]
 async fn a_worker_that_does_not_take_a_turn_takes_the_next_one() {
     let refusal = "say \"\\\"failure\\\",\\\"code\\\":\\\"stale_epoch\\\",\\\"message\\\":\\\"m\\\",\\\"execution_id\\\":\\\"$execution\\\"\"";
     let stage = stage(

@@ -39,6 +39,16 @@ const GATES: [Gate; 14] = [
     Gate::Connection,
 ];
 
+/// Those between a caller and a tool of the gateway itself.
+const OWN_GATES: [Gate; 6] = [
+    Gate::Credential,
+    Gate::Role,
+    Gate::Tenant,
+    Gate::Permission,
+    Gate::Name,
+    Gate::Surface,
+];
+
 impl Front {
     /// Explains why the caller with a key has a tool, or not; `None` where there is no such key. Starts no server.
     pub fn explain_key(&self, id: &str, tool: &str) -> Option<Explanation> {
@@ -109,8 +119,9 @@ impl Front {
     fn walk(&self, walk: &mut Walk, visitor: &Visitor, tool: &str) -> Result<(), Stopped> {
         let world = self.world_seen_by(visitor);
         grants(walk, &world, visitor, world.view_of(visitor).err())?;
-        if world.catalog.is_own_tool(tool) {
-            return own_tool(walk, &world);
+        if let Some(own) = world.catalog.own_tool(tool) {
+            let missing = own.needs().map(|needed| self.may(visitor, needed));
+            return own_tool(walk, &world, missing, &OWN_GATES);
         }
         let Some(place) = self.place_of(&world, tool) else {
             let known = world.config.servers.keys().map(|name| name.as_str());
@@ -121,17 +132,30 @@ impl Front {
             );
         };
         world.walk_to_server(walk, &place)?;
-        let server = self.walk_tool(walk, &world, &place)?;
+        let server = self.walk_tool(walk, &world, &place, tool)?;
         walk_connection(walk, &server.snapshot())
     }
 
+    /// Walks along the gates of a tool of the gateway itself, where the name is that of one.
+    pub fn explain_own(&self, walk: &mut Walk, tool: &str) -> Option<Result<(), Stopped>> {
+        let world = self.world();
+        world.catalog.own_tool(tool)?;
+        let order = [Gate::Session, Gate::Permission, Gate::Name, Gate::Surface];
+        Some(own_tool(walk, &world, None, &order))
+    }
+
     /// Walks along the gates from the rules of a server to its connection, which is not asked, for a tool of a session's own
-    /// view. Returns the server.
+    /// view. `asked` is how it was named. Returns the server.
     ///
     /// # Errors
     /// Where a gate stops the tool.
-    pub fn explain_pinned(&self, walk: &mut Walk, place: &ToolPlace) -> Result<Server, Stopped> {
-        self.walk_tool(walk, &self.world(), place)
+    pub fn explain_pinned(
+        &self,
+        walk: &mut Walk,
+        place: &ToolPlace,
+        asked: &str,
+    ) -> Result<Server, Stopped> {
+        self.walk_tool(walk, &self.world(), place, asked)
     }
 
     /// Returns the tool that is meant by a name that this front shows, or that one of its servers lists.
@@ -154,6 +178,7 @@ impl Front {
         walk: &mut Walk,
         world: &World,
         place: &ToolPlace,
+        asked: &str,
     ) -> Result<Server, Stopped> {
         world.walk_rules(walk, place)?;
         // A tenant reaches no server of which it may see no tool, so that only here there is one.
@@ -173,7 +198,7 @@ impl Front {
         }
         let tool = listing(walk, server, &place.tool)?;
         match &tool {
-            Some(_) => world.walk_name(walk, place)?,
+            Some(_) => world.walk_name(walk, place, asked)?,
             None => {
                 walk.depends(Gate::Name, "it has a name once its server was listed");
                 walk.depends(

@@ -1,5 +1,6 @@
 //! The gates that ask what a configuration shows of a tool, and what it asks of a call.
 
+use genlock_access::Decision;
 use genlock_config::{Surface, Validator};
 use genlock_mcp::error::escape_text;
 use genlock_policy::{Gate, RuleRefusal, Stopped, ToolPlace, ToolVerdict, Walk};
@@ -11,14 +12,21 @@ use crate::world::World;
 const NAMES: usize = 10;
 
 /// The gateway's own tools go to no server.
-pub(super) fn own_tool(walk: &mut Walk, world: &World) -> Result<(), Stopped> {
-    walk.follow(&[
-        Gate::Credential,
-        Gate::Role,
-        Gate::Tenant,
-        Gate::Name,
-        Gate::Surface,
-    ]);
+pub(super) fn own_tool(
+    walk: &mut Walk,
+    world: &World,
+    needed: Option<Decision>,
+    order: &[Gate],
+) -> Result<(), Stopped> {
+    walk.follow(order);
+    if let Some(Decision::Missing(missing)) = needed {
+        return walk.stop(
+            Gate::Permission,
+            format!("no binding gives the permission `{missing}`, which this tool needs"),
+            "bind the caller to a role that has it in `auth.role_assignments` and reload",
+        );
+    }
+    walk.pass(Gate::Permission, "it needs no other one");
     walk.pass(Gate::Name, "a tool of the gateway itself");
     match world.catalog.surface(None) {
         Surface::Meta | Surface::Both => {
@@ -133,7 +141,12 @@ impl World {
         }
     }
 
-    pub(super) fn walk_name(&self, walk: &mut Walk, place: &ToolPlace) -> Result<(), Stopped> {
+    pub(super) fn walk_name(
+        &self,
+        walk: &mut Walk,
+        place: &ToolPlace,
+        asked: &str,
+    ) -> Result<(), Stopped> {
         let shown = self.catalog.name_of(&place.server, &place.tool);
         let surface = self.catalog.surface(None);
         let Some(shown) = shown else {
@@ -151,6 +164,17 @@ impl World {
                 }
             };
         };
+        let by_place = format!("{}/{}", place.server, place.tool);
+        if asked != shown && asked != by_place {
+            return walk.stop(
+                Gate::Name,
+                format!(
+                    "it is shown as `{shown}`, and not as `{}`",
+                    escape_text(asked)
+                ),
+                format!("call it `{shown}`"),
+            );
+        }
         walk.pass(Gate::Name, format!("shown as `{shown}`"));
         match surface {
             Surface::Flat | Surface::Both => {

@@ -7,6 +7,7 @@ mod list;
 
 use std::time::Duration;
 
+use genlock_access::Permission;
 use genlock_mcp::{RawJson, RawObject, client::Call};
 use serde_json::{Value, json};
 
@@ -58,6 +59,15 @@ impl MetaTool {
         match commits_generations {
             true => &Self::OF_GENERATIONS,
             false => &Self::OF_A_CONFIG,
+        }
+    }
+
+    /// Returns what a caller needs for it beside the right to use tools.
+    pub(crate) fn needs(self) -> Option<Permission> {
+        match self {
+            Self::Status => Some(Permission::Read),
+            Self::Reload => Some(Permission::Reload),
+            Self::Call | Self::Tools | Self::List | Self::Explain => None,
         }
     }
 

@@ -124,6 +124,9 @@ impl Asked<'_> {
             Gate::Session,
             format!("open, runs policy {seq} of generation {generation}"),
         );
+        if let Some(own) = self.front.explain_own(walk, tool) {
+            return own;
+        }
         let shown = self.front.place_of_shown(tool);
         let place = shown
             .or_else(|| ToolPlace::read(tool, &self.pinned().config))
@@ -137,7 +140,7 @@ impl Asked<'_> {
         };
         self.walk_selection(walk, &place.server)?;
         self.walk_private_values(walk, &place.server)?;
-        let server = self.front.explain_pinned(walk, &place)?;
+        let server = self.front.explain_pinned(walk, &place, tool)?;
         let workers = self.view.servers.iter().flatten();
         match workers.into_iter().find(|seen| seen.name == place.server) {
             // Its turns run there.

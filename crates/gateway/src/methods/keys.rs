@@ -69,7 +69,14 @@ pub(super) async fn answer(
         }
         "key.list" => {
             let ListParams {} = read(params)?;
-            keys.list().await.map_err(|fault| failed(&fault))
+            let mut listed = keys.list().await.map_err(|fault| failed(&fault))?;
+            let all = listed["keys"].as_array_mut();
+            for key in all.into_iter().flatten() {
+                let id = key["id"].as_str().unwrap_or_default();
+                let revocation = revoked.denies(RevocationKind::Key, id);
+                key["revocation"] = json!(revocation.map(|revocation| revocation.number));
+            }
+            Ok(listed)
         }
         "key.rotate" => {
             let RotateParams { id, grace_s } = read(params)?;

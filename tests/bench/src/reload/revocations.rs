@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use hyper::Uri;
 use serde_json::{Value, json};
 use tokio::task::{JoinSet, LocalSet};
@@ -242,8 +242,10 @@ async fn wait(control: &mut Control, turn: &Value) -> anyhow::Result<Value> {
     loop {
         // It may answer earlier than the turn is over.
         let receipt = control.ask("turn.wait", &params).await?;
-        if receipt["status"] == "done" {
-            return Ok(receipt);
+        match receipt["status"].as_str() {
+            Some("done") => return Ok(receipt),
+            Some("queued" | "running") => {}
+            other => bail!("a turn is {other:?}: {receipt}"),
         }
     }
 }
