@@ -204,7 +204,9 @@ impl KeyStore {
         };
         let now = unix_ms(self.host.now());
         if old.ends_ms().is_some_and(|ends| ends <= now) {
-            return Ok(Rotated::Over("it has expired"));
+            return Ok(Rotated::Over(
+                "it has expired: make another with `genlock keys create`",
+            ));
         }
         let key = self.new_key();
         let lasts = old
@@ -225,9 +227,15 @@ impl KeyStore {
         let (old, new) = match rotation.await? {
             Rotation::Done(both) => *both,
             Rotation::Over(over) if over.revoked_ms.is_some() => {
-                return Ok(Rotated::Over("it is revoked"));
+                return Ok(Rotated::Over(
+                    "it is revoked: make another with `genlock keys create`",
+                ));
             }
-            Rotation::Over(_) => return Ok(Rotated::Over("another key replaces it already")),
+            Rotation::Over(_) => {
+                return Ok(Rotated::Over(
+                    "another key replaces it already: `genlock keys list` names it",
+                ));
+            }
             Rotation::Unknown => return Ok(Rotated::Unknown),
         };
         self.ring.add(&stored(&new));
@@ -422,13 +430,14 @@ impl Offline {
         })
     }
 
-    /// Answers `key.create`, `key.list`, `key.rotate`, `key.revoke` or `audit.list`, as a running gateway does.
+    /// Answers `key.create`, `key.list`, `key.rotate`, `key.revoke`, `audit.list` or `revoke.list`, as a running gateway does.
     ///
     /// # Errors
     /// Where it is refused.
     pub async fn call(&self, method: &str, params: &RawObject) -> Result<RawJson, ControlError> {
         let answered = match method {
             "audit.list" => methods::answer_audit(&self.keys.audit, params).await,
+            "revoke.list" => Ok(json!({"revoked": self.revoked.revoked})),
             method => methods::answer_keys(&self.keys, &self.revoked, method, params).await,
         };
         answered

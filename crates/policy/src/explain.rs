@@ -91,7 +91,6 @@ pub struct Explanation {
     /// The gate that stopped it, where one did.
     pub decided_by: Option<Gate>,
     /// What would change that.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 

@@ -1,6 +1,9 @@
 //! A revocation outlives whatever becomes of the configuration and of the process.
 
-use genlock_testkit::clients::{ControlClient, ModernClient};
+use genlock_testkit::{
+    clients::{ControlClient, ModernClient},
+    harness::starts,
+};
 use serde_json::{Value, json};
 
 use super::{ask, config, gateway, is_revoked, lift, owner, reason, revoke, revoked};
@@ -130,4 +133,29 @@ async fn a_server_that_was_removed_is_revoked_before_it_comes_back() {
     );
     let parked = wait_for_state(&gateway, "one", "parked").await;
     assert_eq!(parked.get("pid"), None);
+}
+
+#[tokio::test]
+async fn warming_leaves_alone_what_is_revoked_whether_a_gateway_runs_or_not() {
+    let scratch = stage::scratch();
+    let log = scratch.join("starts");
+    let one = stdio(&["--start-log", log.to_str().unwrap()]);
+    let (mut gateway, control) = gateway(&json!({"one": one, "two": stdio(&[])})).await;
+    revoke(&control, "server", "one").await;
+    let started = starts(&log).len();
+
+    let running = gateway.run(&["warm"]);
+    gateway.stop();
+    let stopped = gateway.run(&["warm"]);
+
+    for warmed in [running, stopped] {
+        assert_eq!(warmed.code, Some(0), "{warmed:?}");
+        assert!(
+            warmed
+                .stdout
+                .starts_with("left    one: revoked: leaked\nok      two: "),
+            "{warmed:?}"
+        );
+    }
+    assert_eq!(starts(&log).len(), started);
 }

@@ -1,15 +1,20 @@
 //! `genlock warm`: starts every server once and keeps its list of tools.
 
-use std::process::ExitCode;
+use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::anyhow;
+use camino::Utf8Path;
 use genlock_gateway::{Gateway, Host};
+use genlock_policy::{Revocation, RevocationKind};
 use genlock_servers::Server;
+use serde::Deserialize;
+use serde_json::json;
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout_at},
 };
 
+use super::{offline::ask, status::failed};
 use crate::{
     args::{Format, WarmArgs},
     failure::{Exit, Failure},
@@ -32,8 +37,18 @@ pub(super) async fn run(place: &Place, args: WarmArgs, host: Host) -> Result<Exi
         .cloned()
         .unwrap_or_else(|| "error".to_owned());
     logging::install(&config.logging, Some(&wish));
-    config.servers.retain(|_, server| server.enabled);
     let state = place.state_dir()?;
+    let revoked = revoked(place, &host, &state).await?;
+    config.servers.retain(|_, server| server.enabled);
+    for name in revoked.keys() {
+        // What is revoked is connected by nobody before it is lifted.
+        config.servers.retain(|server, _| server.as_str() != name);
+    }
+    if place.format == Format::Text {
+        for (name, reason) in &revoked {
+            println!("left    {name}: revoked: {reason}");
+        }
+    }
     let mut gateway = Gateway::builder(config, host)
         .environment(place.environment.clone())
         .schema_cache(state.join("schema-cache"))
@@ -80,6 +95,31 @@ pub(super) async fn run(place: &Place, args: WarmArgs, host: Host) -> Result<Exi
         "mcp_servers_unavailable",
         anyhow!("did not connect: {}", failed.join(", ")),
     ))
+}
+
+/// Returns the servers that are revoked, and why.
+async fn revoked(
+    place: &Place,
+    host: &Host,
+    state: &Utf8Path,
+) -> Result<BTreeMap<String, String>, Failure> {
+    #[derive(Deserialize)]
+    struct Listed {
+        revoked: Vec<Revocation>,
+    }
+    // Before the first start there is nothing that anybody could have revoked, and no store is made for the question.
+    if !state.join("genlock.db").exists() {
+        return Ok(BTreeMap::new());
+    }
+    let answered = ask(place, host, "revoke.list", &json!({})).await?;
+    let Listed { revoked } = serde_json::from_value(answered.map_err(failed)?)
+        .map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))?;
+    let servers = revoked
+        .into_iter()
+        .filter(|revocation| revocation.kind == RevocationKind::Server);
+    Ok(servers
+        .map(|revocation| (revocation.name, revocation.reason))
+        .collect())
 }
 
 /// Waits until a server serves and was asked for all that it offers, or its first attempt has failed.

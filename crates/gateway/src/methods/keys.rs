@@ -81,7 +81,10 @@ pub(super) async fn answer(
         "key.rotate" => {
             let RotateParams { id, grace_s } = read(params)?;
             if revoked.denies(RevocationKind::Key, &id).is_some() {
-                return Err(refusal("conflict", "it is revoked"));
+                return Err(refusal(
+                    "conflict",
+                    "it is revoked: lift that, or make another with `genlock keys create`",
+                ));
             }
             let grace = Duration::from_secs(grace_s.unwrap_or(GRACE_S));
             let rotated = keys.rotate(&id, grace, peer.who()).await;
