@@ -192,7 +192,8 @@ async fn revoke(
     for turn in &turns {
         let receipt = wait(control, turn).await?;
         let of_turn = receipt["result"]["results"].as_array();
-        results.extend_from_slice(of_turn.context("the turn did not end")?);
+        let of_turn = of_turn.with_context(|| format!("a turn without results: {receipt}"));
+        results.extend_from_slice(of_turn?);
         if turn_ms.is_none() && results.iter().any(is_refused) {
             turn_ms = Some(milliseconds(wished.elapsed()));
         }
