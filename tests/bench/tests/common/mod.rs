@@ -7,14 +7,15 @@ use serde_json::Value;
 
 pub(crate) const BENCH: &str = env!("CARGO_BIN_EXE_genlock-bench");
 
-/// The gateway beside this benchmark, built where it is not there: Cargo builds no binaries of other packages for a test.
+/// The gateway beside this benchmark, with its worker, built where they are not there: Cargo builds no binaries of other packages for a test.
 pub(crate) fn genlock() -> PathBuf {
     let binary = Path::new(BENCH).with_file_name("genlock");
     let is_release = binary
         .parent()
         .is_some_and(|directory| directory.ends_with("release"));
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--package", "genlock"]);
+    let packages = ["--package", "genlock", "--package", "genlock-worker"];
+    cargo.args(["build", "--quiet"]).args(packages);
     if is_release {
         cargo.arg("--release");
     }
