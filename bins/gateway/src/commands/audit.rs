@@ -2,7 +2,6 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use anyhow::anyhow;
 use genlock_gateway::{ControlError, Host};
 use genlock_mcp::{RawJson, RawObject};
 use serde::Deserialize;
@@ -11,7 +10,7 @@ use tokio::time::sleep;
 
 use super::{
     offline,
-    status::{connect, failed},
+    status::{connect, read, refused},
 };
 use crate::{
     args::{AuditArgs, Format, Outcome},
@@ -93,12 +92,12 @@ impl Desk<'_> {
         const METHOD: &str = "audit.list";
         if !self.args.follow {
             let answered = offline::ask(self.place, self.host, METHOD, params).await?;
-            return answered.map_err(refused);
+            return answered.map_err(explained);
         }
         // Without a gateway nothing is recorded, and to look each second would keep one from starting.
         let mut control = connect(&self.place.state_dir()?).await?;
         let params = RawObject::parse(&RawJson::encode(params)).unwrap_or_default();
-        let answer = control.call(METHOD, params).await.map_err(refused)?;
+        let answer = control.call(METHOD, params).await.map_err(explained)?;
         answer
             .decode()
             .map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
@@ -180,22 +179,11 @@ fn row(record: &Record) -> Vec<String> {
     ]
 }
 
-fn read(record: &Value) -> Result<Record, Failure> {
-    Record::deserialize(record).map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
-}
-
-fn refused(error: ControlError) -> Failure {
-    let ControlError::Refused { reason, detail, .. } = &error else {
-        return failed(error);
-    };
-    let (exit, code) = match reason.as_deref() {
-        Some("invalid_params") => (Exit::Usage, "audit.invalid"),
-        Some(_) | None => (Exit::Unavailable, "audit.refused"),
-    };
-    match detail.as_ref().and_then(RawJson::as_string) {
-        Some(detail) => Failure::new(exit, code, anyhow!("{detail}")),
-        None => Failure::new(exit, code, error),
-    }
+fn explained(error: ControlError) -> Failure {
+    refused(error, |reason| match reason {
+        "invalid_params" => (Exit::Usage, "audit.invalid"),
+        _ => (Exit::Unavailable, "audit.refused"),
+    })
 }
 
 #[cfg(test)]

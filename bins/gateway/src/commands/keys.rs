@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use genlock_gateway::{ControlError, Host};
-use genlock_mcp::RawJson;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{offline::ask, status::failed};
+use super::{
+    offline::ask,
+    status::{read, refused},
+};
 use crate::{
     args::{Format, KeysCommand},
     failure::{Exit, Failure},
@@ -63,7 +64,9 @@ pub(super) async fn run(
         }
         KeysCommand::Revoke { id } => ("key.revoke", json!({"id": id})),
     };
-    let answered = ask(place, host, method, &params).await?.map_err(refused)?;
+    let answered = ask(place, host, method, &params)
+        .await?
+        .map_err(explained)?;
     match (place.format, command) {
         (Format::Json, _) => println!("{answered}"),
         (Format::Text, KeysCommand::Create(_)) => print!("{}", made(&read(&answered)?)),
@@ -79,25 +82,13 @@ pub(super) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-fn refused(error: ControlError) -> Failure {
-    let ControlError::Refused { reason, detail, .. } = &error else {
-        return failed(error);
-    };
-    let (exit, code) = match reason.as_deref() {
-        Some("invalid_params") => (Exit::Usage, "keys.invalid"),
-        Some("not_found") => (Exit::Usage, "keys.not_found"),
-        Some("conflict") => (Exit::Usage, "keys.over"),
-        Some(_) | None => (Exit::Unavailable, "keys.refused"),
-    };
-    let detail = detail.as_ref().and_then(RawJson::as_string);
-    match detail {
-        Some(detail) => Failure::new(exit, code, anyhow!("{detail}")),
-        None => Failure::new(exit, code, error),
-    }
-}
-
-fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, Failure> {
-    T::deserialize(value).map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
+fn explained(error: ControlError) -> Failure {
+    refused(error, |reason| match reason {
+        "invalid_params" => (Exit::Usage, "keys.invalid"),
+        "not_found" => (Exit::Usage, "keys.not_found"),
+        "conflict" => (Exit::Usage, "keys.over"),
+        _ => (Exit::Unavailable, "keys.refused"),
+    })
 }
 
 fn made(key: &Key) -> String {

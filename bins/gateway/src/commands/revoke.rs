@@ -8,7 +8,7 @@ use genlock_mcp::{RawJson, RawObject};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::status::{connect, failed};
+use super::status::{connect, read, refused};
 use crate::{
     args::{Format, RevokeArgs, RevokeCommand, RevokedArgs},
     failure::{Exit, Failure},
@@ -69,29 +69,18 @@ fn of(kind: &str, what: &RevokedArgs) -> Value {
 async fn ask(place: &Place, method: &str, params: &Value) -> Result<Value, Failure> {
     let mut control = connect(&place.state_dir()?).await?;
     let params = RawObject::parse(&RawJson::encode(params)).unwrap_or_default();
-    let answered = control.call(method, params).await.map_err(refused)?;
+    let answered = control.call(method, params).await.map_err(explained)?;
     answered
         .decode()
         .map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
 }
 
-fn refused(error: ControlError) -> Failure {
-    let ControlError::Refused { reason, detail, .. } = &error else {
-        return failed(error);
-    };
-    let (exit, code) = match reason.as_deref() {
-        Some("invalid_params") => (Exit::Usage, "revoke.invalid"),
-        Some("not_found") => (Exit::Usage, "revoke.not_found"),
-        Some(_) | None => (Exit::Unavailable, "revoke.refused"),
-    };
-    match detail.as_ref().and_then(RawJson::as_string) {
-        Some(detail) => Failure::new(exit, code, anyhow!("{detail}")),
-        None => Failure::new(exit, code, error),
-    }
-}
-
-fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, Failure> {
-    T::deserialize(value).map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
+fn explained(error: ControlError) -> Failure {
+    refused(error, |reason| match reason {
+        "invalid_params" => (Exit::Usage, "revoke.invalid"),
+        "not_found" => (Exit::Usage, "revoke.not_found"),
+        _ => (Exit::Unavailable, "revoke.refused"),
+    })
 }
 
 fn revoked(done: &Done) -> String {

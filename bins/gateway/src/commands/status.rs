@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, process::ExitCode};
 use anyhow::anyhow;
 use camino::Utf8Path;
 use genlock_gateway::{ControlClient, ControlError, StateDir};
-use genlock_mcp::RawObject;
-use serde::Deserialize;
+use genlock_mcp::{RawJson, RawObject};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::revoke::Revocation;
 use crate::{
@@ -266,6 +267,26 @@ pub(super) async fn connect(dir: &Utf8Path) -> Result<ControlClient, Failure> {
 
 pub(super) fn failed(error: ControlError) -> Failure {
     Failure::new(Exit::Unavailable, "gateway.control", error)
+}
+
+/// Makes the failure of a refusal, in the gateway's own words where it has some. `of` says what each reason stands for.
+pub(super) fn refused(
+    error: ControlError,
+    of: impl FnOnce(&str) -> (Exit, &'static str),
+) -> Failure {
+    let ControlError::Refused { reason, detail, .. } = &error else {
+        return failed(error);
+    };
+    let (exit, code) = of(reason.as_deref().unwrap_or_default());
+    match detail.as_ref().and_then(RawJson::as_string) {
+        Some(detail) => Failure::new(exit, code, anyhow!("{detail}")),
+        None => Failure::new(exit, code, error),
+    }
+}
+
+/// Reads an answer of the gateway.
+pub(super) fn read<T: DeserializeOwned>(answer: &Value) -> Result<T, Failure> {
+    T::deserialize(answer).map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))
 }
 
 #[cfg(test)]

@@ -14,7 +14,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{offline::ask, status::failed};
+use super::{
+    offline::ask,
+    status::{failed, read},
+};
 use crate::{
     args::{Format, WarmArgs},
     failure::{Exit, Failure},
@@ -112,8 +115,7 @@ async fn revoked(
         return Ok(BTreeMap::new());
     }
     let answered = ask(place, host, "revoke.list", &json!({})).await?;
-    let Listed { revoked } = serde_json::from_value(answered.map_err(failed)?)
-        .map_err(|error| Failure::new(Exit::Bug, "answer.unreadable", error))?;
+    let Listed { revoked } = read(&answered.map_err(failed)?)?;
     let servers = revoked
         .into_iter()
         .filter(|revocation| revocation.kind == RevocationKind::Server);
